@@ -1,0 +1,4 @@
+export { BoundedQueue } from './bounded-queue.ts';
+export type { Clock } from './clock.ts';
+export { AppError, assert, type ErrorKind, messageOf } from './errors.ts';
+export { createRng, type Rng } from './rng.ts';

@@ -1,0 +1,2 @@
+export { BusError, type BusErrorCode } from './errors.ts';
+export type * from './port.ts';

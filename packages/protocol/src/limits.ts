@@ -1,0 +1,70 @@
+/** Limits of the wire and of one request. Each has its reason beside it; `docs/reference/limits.md` is made from this. */
+export const LIMITS = {
+  /** Payload of one bus message; NATS's default max_payload is 1 MiB, the rest is room for header and subject. */
+  messageBytes: { value: 900_000, reason: 'below the 1 MiB max_payload of a default nats-server' },
+  /** Prompt tokens of one request whatever the model says: 4 MB of token ids, five bus messages. */
+  promptTokens: { value: 1_000_000, reason: 'bounds one request to a few bus messages' },
+  /** Output tokens of one request. */
+  outputTokens: { value: 1_000_000, reason: 'max_tokens above it is a mistake' },
+  /** HTTP body. */
+  bodyBytes: {
+    value: 16_777_216,
+    reason: 'a million tokens of text is about 5 MB; above 16 MiB is not a prompt',
+  },
+  /** Messages of one chat. */
+  messages: { value: 4_096, reason: 'agents send hundreds; each costs template time' },
+  /** Candidates of one request (`n`). */
+  candidates: { value: 16, reason: 'each candidate is a full request to the engine' },
+  /** Prompts in one completions request. */
+  prompts: { value: 128, reason: 'each prompt is a full request to the engine' },
+  /** Stop strings, as in the OpenAI API. */
+  stopStrings: { value: 4, reason: "the OpenAI API's own limit" },
+  stopStringChars: { value: 1_024, reason: 'every held-back text is searched for each of them' },
+  /** Entries of `logit_bias`. */
+  logitBias: { value: 1_024, reason: 'copied into each engine step' },
+  tools: { value: 256, reason: 'each is rendered into the prompt' },
+  jsonDepth: { value: 64, reason: 'deeper bodies are attacks on recursive code' },
+  modelNameChars: { value: 128, reason: 'becomes a subject token of up to three times its bytes' },
+  requestIdChars: { value: 128, reason: 'echoed in a header and in logs' },
+  /** Requests in flight in one frontend; more answer 429. */
+  frontendInFlight: { value: 4_096, reason: 'each holds a socket and its buffers, about 50 kB' },
+  /** Requests waiting in one router; more answer 429. */
+  routerQueue: { value: 4_096, reason: 'the wait would be longer than a client stays' },
+  /** Requests that one worker accepts, running and waiting; more answer a retryable refusal. */
+  workerInFlight: { value: 2_048, reason: 'eight times max_num_seqs of a usual engine' },
+  /** Time a frontend waits for a placement. */
+  routeTimeoutMs: {
+    value: 5_000,
+    reason: 'a decision takes microseconds; a longer wait means no router is well',
+  },
+  /** Time a frontend waits for a worker's acknowledgement. */
+  workAckTimeoutMs: { value: 5_000, reason: 'the worker only checks and queues before it answers' },
+  /** Time without a single token of any stream of a worker that is not heard of any more. */
+  streamSilenceMs: {
+    value: 60_000,
+    reason: 'a worker that sends heartbeats but no token for a minute is stuck',
+  },
+  /** Placements tried for one request before it fails. */
+  placementAttempts: { value: 4, reason: 'each attempt excludes the worker that failed' },
+  /** Time to live of a lease and how often it is renewed. */
+  leaseTtlMs: {
+    value: 3_000,
+    reason: 'three renewals may be lost before a process counts as gone',
+  },
+  leaseRenewMs: { value: 1_000, reason: 'a third of the time to live' },
+  /** Heartbeat of a worker, and the silence after which routers stop choosing it. */
+  loadIntervalMs: { value: 100, reason: 'load older than a few engine steps misleads the router' },
+  loadSilenceMs: { value: 350, reason: 'three heartbeats and some slack' },
+  /** Bookings that were never finished are dropped after this. */
+  bookingTtlMs: {
+    value: 600_000,
+    reason: 'a frontend that lives always reports; this is the last net',
+  },
+} as const;
+
+export type LimitName = keyof typeof LIMITS;
+
+/** The value of one limit. */
+export function limit(name: LimitName): number {
+  return LIMITS[name].value;
+}

@@ -1,0 +1,81 @@
+import { z } from 'zod';
+import { decodeFrame, encodeFrame, ProtocolError } from './frame.ts';
+
+/** Two words a block: low half, then high half of the 64-bit sequence hash (the layout of a little-endian u64). */
+export type HashWords = Uint32Array;
+
+export const routeRequestSchema = z.object({
+  model: z.string(),
+  frontendId: z.string(),
+  promptTokens: z.int().min(1),
+  /** Largest number of output tokens that the request may produce. */
+  maxTokens: z.int().min(1),
+  /** Milliseconds that the frontend will wait for the placement. */
+  deadlineMs: z.number().positive(),
+  /** Workers that already failed this request. */
+  excluded: z.array(z.string()).max(64).optional(),
+  /** Ask for this worker only (diagnosis). */
+  workerId: z.string().optional(),
+  /** Adapter name; only workers that have it may serve the request. */
+  lora: z.string().optional(),
+  traceparent: z.string().optional(),
+});
+export type RouteRequest = z.infer<typeof routeRequestSchema>;
+
+export const routeReplySchema = z.discriminatedUnion('kind', [
+  z.object({
+    kind: z.literal('place'),
+    /** Names this booking in every `life` event. Unique over all routers. */
+    decisionId: z.string(),
+    routerId: z.string(),
+    workerId: z.string(),
+    /** Prompt tokens that the router expects the worker to find in its KV cache. */
+    expectedCachedTokens: z.int().min(0),
+    /** Predicted time to the first token, when the policy predicts one. */
+    predictedTtftMs: z.number().optional(),
+  }),
+  z.object({
+    kind: z.literal('reject'),
+    code: z.enum([
+      'ROUTER_NO_WORKERS',
+      'ROUTER_QUEUE_FULL',
+      'ROUTER_DEADLINE',
+      'ROUTER_NO_CAPACITY',
+      'ROUTER_BAD_REQUEST',
+    ]),
+    message: z.string(),
+    retryAfterMs: z.number().optional(),
+  }),
+]);
+export type RouteReply = z.infer<typeof routeReplySchema>;
+
+export function encodeRouteRequest(request: RouteRequest, hashes: HashWords): Uint8Array {
+  return encodeFrame(request, hashes);
+}
+
+export function decodeRouteRequest(bytes: Uint8Array): {
+  request: RouteRequest;
+  hashes: HashWords;
+} {
+  const frame = decodeFrame(bytes);
+  return { request: parse(routeRequestSchema, frame.header), hashes: frame.words };
+}
+
+export function encodeRouteReply(reply: RouteReply): Uint8Array {
+  return encodeFrame(reply);
+}
+
+export function decodeRouteReply(bytes: Uint8Array): RouteReply {
+  return parse(routeReplySchema, decodeFrame(bytes).header);
+}
+
+/** Validates a decoded header. Throws ProtocolError, so that one catch covers every bad message. */
+export function parse<T>(schema: z.ZodType<T>, value: unknown): T {
+  const result = schema.safeParse(value);
+  if (!result.success) {
+    throw new ProtocolError('PROTOCOL_BAD_FRAME', z.prettifyError(result.error), {
+      cause: result.error,
+    });
+  }
+  return result.data;
+}

@@ -1,0 +1,84 @@
+import { z } from 'zod';
+import { decodeFrame, encodeFrame } from './frame.ts';
+import { parse } from './route.ts';
+
+export const samplingSchema = z.object({
+  temperature: z.number().min(0).max(2).optional(),
+  topP: z.number().min(0).max(1).optional(),
+  topK: z.int().min(-1).optional(),
+  minP: z.number().min(0).max(1).optional(),
+  presencePenalty: z.number().min(-2).max(2).optional(),
+  frequencyPenalty: z.number().min(-2).max(2).optional(),
+  repetitionPenalty: z.number().positive().optional(),
+  seed: z.int().optional(),
+  logitBias: z.record(z.string(), z.number()).optional(),
+});
+export type Sampling = z.infer<typeof samplingSchema>;
+
+export const workHeaderSchema = z.object({
+  /** Handed out by the frontend; unique for the life of that frontend process. */
+  streamId: z.int().min(1).max(0xffff_ffff),
+  frontendId: z.string(),
+  decisionId: z.string(),
+  model: z.string(),
+  promptTokens: z.int().min(1),
+  maxTokens: z.int().min(1),
+  minTokens: z.int().min(0).optional(),
+  ignoreEos: z.boolean().optional(),
+  stopTokenIds: z.array(z.int()).max(64).optional(),
+  sampling: samplingSchema,
+  cacheSalt: z.string().max(512).optional(),
+  lora: z.string().max(128).optional(),
+  /** Prompts above one message come in pieces `part` of `parts`, in order, each with its own acknowledgement. */
+  part: z.int().min(0).optional(),
+  parts: z.int().min(1).max(64).optional(),
+  traceparent: z.string().max(64).optional(),
+});
+export type WorkHeader = z.infer<typeof workHeaderSchema>;
+
+export const workAckSchema = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('accepted') }),
+  z.object({
+    kind: z.literal('refused'),
+    code: z.enum([
+      'WORKER_DRAINING',
+      'WORKER_FULL',
+      'WORKER_BAD_REQUEST',
+      'WORKER_TOO_LONG',
+      'WORKER_FAULT',
+    ]),
+    message: z.string(),
+    /** True when another worker may well take the same request. */
+    retryable: z.boolean(),
+  }),
+]);
+export type WorkAck = z.infer<typeof workAckSchema>;
+
+export function encodeWork(header: WorkHeader, tokens: Uint32Array): Uint8Array {
+  return encodeFrame(header, tokens);
+}
+
+export function decodeWork(bytes: Uint8Array): { header: WorkHeader; tokens: Uint32Array } {
+  const frame = decodeFrame(bytes);
+  return { header: parse(workHeaderSchema, frame.header), tokens: frame.words };
+}
+
+export function encodeWorkAck(ack: WorkAck): Uint8Array {
+  return encodeFrame(ack);
+}
+
+export function decodeWorkAck(bytes: Uint8Array): WorkAck {
+  return parse(workAckSchema, decodeFrame(bytes).header);
+}
+
+const cancelSchema = z.object({ frontendId: z.string() });
+
+/** Stop these streams of this frontend; unknown ids are ignored. */
+export function encodeCancel(frontendId: string, streamIds: number[]): Uint8Array {
+  return encodeFrame({ frontendId }, Uint32Array.from(streamIds));
+}
+
+export function decodeCancel(bytes: Uint8Array): { frontendId: string; streamIds: Uint32Array } {
+  const frame = decodeFrame(bytes);
+  return { frontendId: parse(cancelSchema, frame.header).frontendId, streamIds: frame.words };
+}

@@ -1,0 +1,46 @@
+import type { Clock, Rng } from '@busbar/base';
+import type { Bus } from '@busbar/bus';
+import type { BucketNames, EventKind, Instance, Role, Subjects } from '@busbar/protocol';
+import type { Logger, Tracer } from '@busbar/telemetry';
+import type { Registry } from 'prom-client';
+
+/** What the shell gives to every service. */
+export interface ServiceContext {
+  role: Role;
+  id: string;
+  /** Differs for every start of a process. */
+  epoch: number;
+  namespace: string;
+  subjects: Subjects;
+  buckets: BucketNames;
+  bus: Bus;
+  clock: Clock;
+  rng: Rng;
+  log: Logger;
+  tracer: Tracer;
+  /** Served on /metrics of the admin port; every metric is named `busbar_<role>_<noun>_<unit>`. */
+  registry: Registry;
+  /** Publishes a CloudEvent on `event.<kind>`; never throws. */
+  publishEvent(kind: EventKind, subject: string, data: Record<string, unknown>): void;
+  /** Changes what the lease in bucket `instances` says; the shell keeps the lease itself. */
+  updateInstance(change: Partial<Pick<Instance, 'worker' | 'state'>>): void;
+}
+
+export interface Check {
+  name: string;
+  ok: boolean;
+  detail: string;
+}
+
+/** A running service, as the shell drives it. */
+export interface Service {
+  /** Ready when all checks hold. Called for /ready; must be cheap. */
+  checks(): Check[];
+  /** Take no new work, finish what runs. Resolves when nothing is left or `signal` fires. */
+  drain(signal: AbortSignal): Promise<void>;
+  /** Release everything at once. */
+  stop(): Promise<void>;
+}
+
+/** `createX`: builds and starts a service on its context. */
+export type ServiceFactory<Config> = (context: ServiceContext, config: Config) => Promise<Service>;
