@@ -6,7 +6,7 @@ export const cloudEventSchema = z.object({
   specversion: z.literal('1.0'),
   id: z.string(),
   source: z.string(),
-  type: z.enum(EVENT_KINDS.map((kind) => `busbar.${kind}`) as [string, ...string[]]),
+  type: z.templateLiteral(['busbar.', z.enum(EVENT_KINDS)]),
   time: z.string(),
   subject: z.string().optional(),
   datacontenttype: z.literal('application/json'),

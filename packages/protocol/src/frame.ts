@@ -70,3 +70,12 @@ export function copyWords(bytes: Uint8Array, byteOffset: number, count: number):
   new Uint8Array(words.buffer).set(bytes.subarray(byteOffset, byteOffset + count * 4));
   return words;
 }
+
+/** JSON of raw bytes; `undefined` when it is none, which every schema refuses. */
+export function parseJson(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(decoder.decode(bytes));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { decodeFrame, encodeFrame } from './frame.ts';
+import { decodeFrame, encodeFrame, parseJson } from './frame.ts';
 import { parse } from './route.ts';
 
 export const ROLES = ['frontend', 'router', 'decode', 'prefill'] as const;
@@ -97,7 +97,6 @@ export function decodeWorkerLoad(bytes: Uint8Array): WorkerLoad {
 }
 
 const textEncoder = new TextEncoder();
-const textDecoder = new TextDecoder();
 
 export function encodeInstance(instance: Instance): Uint8Array {
   return textEncoder.encode(JSON.stringify(instance));
@@ -113,13 +112,4 @@ export function encodeModelCard(card: ModelCard): Uint8Array {
 
 export function decodeModelCard(bytes: Uint8Array): ModelCard {
   return parse(modelCardSchema, parseJson(bytes));
-}
-
-/** JSON of a bucket entry; `undefined` when it is none, which every schema refuses. */
-function parseJson(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(textDecoder.decode(bytes));
-  } catch {
-    return undefined;
-  }
 }

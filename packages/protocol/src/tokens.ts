@@ -1,5 +1,7 @@
-import { checkVersion, copyWords, ProtocolError } from './frame.ts';
+import { z } from 'zod';
+import { checkVersion, copyWords, ProtocolError, parseJson } from './frame.ts';
 import { PROTOCOL_VERSION } from './names.ts';
+import { parse } from './route.ts';
 
 /** Why a stream ended. `none` while it runs. The order is the wire value. */
 export const FINISH_REASONS = ['none', 'stop', 'length', 'cancelled', 'error'] as const;
@@ -29,7 +31,6 @@ const HEAD_WORDS = 5;
 const ROW_WORDS = 4;
 const NO_VALUE = 0xffff_ffff;
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
 
 /**
  * Layout in little-endian u32 words: version, sequence, rows, token words, trailer bytes; then one row of four words for
@@ -114,19 +115,15 @@ function readRows(words: Uint32Array, rows: number): StreamDelta[] {
   return deltas;
 }
 
+const errorsSchema = z.record(
+  z.string(),
+  z.object({ code: z.string(), message: z.string(), retryable: z.boolean() }),
+);
+
 function attachErrors(deltas: StreamDelta[], trailer: Uint8Array): void {
-  try {
-    const errors = JSON.parse(decoder.decode(trailer)) as Record<
-      string,
-      NonNullable<StreamDelta['error']>
-    >;
-    for (const delta of deltas) {
-      const error = errors[delta.streamId];
-      if (error !== undefined) delta.error = error;
-    }
-  } catch (error) {
-    throw new ProtocolError('PROTOCOL_BAD_FRAME', 'token batch errors are not JSON', {
-      cause: error,
-    });
+  const errors = parse(errorsSchema, parseJson(trailer));
+  for (const delta of deltas) {
+    const error = errors[delta.streamId];
+    if (error !== undefined) delta.error = error;
   }
 }
