@@ -1,0 +1,16 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Counter } from 'prom-client';
+import { createRegistry } from './metrics.ts';
+
+test('every metric carries role and id; process and loop figures are there', async () => {
+  const registry = createRegistry({ role: 'router', id: 'router-1' });
+  const counter = new Counter({ name: 'busbar_router_x_total', help: 'x', registers: [registry] });
+  counter.inc();
+  const text = await registry.metrics();
+  assert.match(text, /busbar_router_x_total\{role="router",id="router-1"\} 1/);
+  assert.match(text, /process_resident_memory_bytes\{[^}]*\} \d+/);
+  assert.match(text, /nodejs_eventloop_lag_p99_seconds\{/);
+  const other = createRegistry({ role: 'router', id: 'router-2' });
+  assert.doesNotMatch(await other.metrics(), /busbar_router_x_total/);
+});
