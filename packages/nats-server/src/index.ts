@@ -1,0 +1,8 @@
+export {
+  type EnsureOptions,
+  ensureNatsServer,
+  type FindOptions,
+  findNatsServer,
+  type NatsServerBinary,
+  NatsServerError,
+} from './finder.cjs';
