@@ -22,6 +22,8 @@ export interface ServiceContext {
   registry: Registry;
   /** Publishes a CloudEvent on `event.<kind>`; never throws. */
   publishEvent(kind: EventKind, subject: string, data: Record<string, unknown>): void;
+  /** What `/ready` says now: the service's own checks, the bus and the lease. */
+  readiness(): Readiness;
   /** Changes what the lease in bucket `instances` says; the shell keeps the lease itself. */
   updateInstance(change: Partial<Pick<Instance, 'worker' | 'state'>>): void;
 }
@@ -30,12 +32,25 @@ export interface Check {
   name: string;
   ok: boolean;
   detail: string;
+  /** Serves, but worse than it should: `/ready` stays 200 and says `degraded` with this detail. Only with `ok`. */
+  isDegraded?: boolean;
+}
+
+/** Body of `/ready`. `unready` is HTTP 503; `degraded` is 200. */
+export interface Readiness {
+  status: 'ready' | 'degraded' | 'unready';
+  role: Role;
+  id: string;
+  state: Instance['state'];
+  checks: Check[];
 }
 
 /** A running service, as the shell drives it. */
 export interface Service {
   /** Ready when all checks hold. Called for /ready; must be cheap. */
   checks(): Check[];
+  /** More GET routes of the admin port: path to a function whose result is sent as JSON. */
+  readonly adminRoutes?: Readonly<Record<string, () => unknown>>;
   /** Take no new work, finish what runs. Resolves when nothing is left or `signal` fires. */
   drain(signal: AbortSignal): Promise<void>;
   /** Release everything at once. */

@@ -1,0 +1,99 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { messageOf } from '@busbar/base';
+import type { Registry } from 'prom-client';
+import { ServiceError } from './errors.ts';
+import type { Readiness } from './port.ts';
+
+const MAX_CONNECTIONS = 128;
+const REQUEST_TIMEOUT_MS = 10_000;
+
+export interface AdminOptions {
+  host: string;
+  port: number;
+  registry: Registry;
+  readiness: () => Readiness;
+  /** Asked at each request, so that routes may appear after the start. */
+  routes: () => Readonly<Record<string, () => unknown>>;
+}
+
+export interface AdminServer {
+  /** With the real port. */
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+/** Serves /live, /ready, /health, /metrics and the service's own routes. Rejects with SERVICE_ADMIN_PORT. */
+export async function startAdminServer(options: AdminOptions): Promise<AdminServer> {
+  const server = createServer((request, response) => {
+    answer(options, request, response).catch((error: unknown) => {
+      sendJson(response, 500, { status: 'error', message: messageOf(error) });
+    });
+  });
+  server.maxConnections = MAX_CONNECTIONS;
+  server.requestTimeout = REQUEST_TIMEOUT_MS;
+  await listen(server, options);
+  const address = server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : options.port;
+  const host = options.host.includes(':') ? `[${options.host}]` : options.host;
+  return {
+    url: `http://${host}:${port}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+function listen(server: Server, { host, port }: AdminOptions): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      const reason =
+        error.code === 'EADDRINUSE'
+          ? 'is in use by another process'
+          : `cannot be opened: ${error.message}`;
+      const sentence = `Admin port ${port} on ${host} ${reason}; choose another with BUSBAR_ADMIN_PORT (0 takes a free one).`;
+      reject(new ServiceError('SERVICE_ADMIN_PORT', sentence, { cause: error }));
+    });
+    server.listen(port, host, () => resolve());
+  });
+}
+
+async function answer(
+  options: AdminOptions,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const path = (request.url ?? '/').split('?', 1)[0] ?? '/';
+  if (request.method !== 'GET' && request.method !== 'HEAD') {
+    response.setHeader('allow', 'GET, HEAD');
+    return sendJson(response, 405, { status: 'error', message: 'only GET and HEAD' });
+  }
+  if (path === '/live') return sendJson(response, 200, { status: 'live' });
+  if (path === '/ready' || path === '/health') {
+    const readiness = options.readiness();
+    return sendJson(response, readiness.status === 'unready' ? 503 : 200, readiness);
+  }
+  if (path === '/metrics') {
+    response.setHeader('content-type', options.registry.contentType);
+    response.end(await options.registry.metrics());
+    return;
+  }
+  const routes = options.routes();
+  const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
+  if (route !== undefined) return sendJson(response, 200, route());
+  const paths = ['/live', '/ready', '/health', '/metrics', ...Object.keys(routes)];
+  sendJson(response, 404, {
+    status: 'error',
+    message: `no such path; there are ${paths.join(', ')}`,
+  });
+}
+
+function sendJson(response: ServerResponse, status: number, body: unknown): void {
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
+  response.writeHead(status, { 'content-type': 'application/json' });
+  response.end(`${JSON.stringify(body)}\n`);
+}

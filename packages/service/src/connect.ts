@@ -1,0 +1,60 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { messageOf } from '@busbar/base';
+import { type Bus, BusError } from '@busbar/bus';
+import type { Logger } from '@busbar/telemetry';
+import { withoutCredentials } from './config.ts';
+import { ServiceError } from './errors.ts';
+
+/** Opens one connection to the bus, or rejects with BusError. */
+export type ConnectBus = () => Promise<Bus>;
+
+const RETRY_MS = 500;
+const TELL_EVERY_MS = 2_000;
+
+/**
+ * Connects, and tries again for `waitMs` while the server cannot be reached or its JetStream is not up yet, with a visible line.
+ * Rejects with SERVICE_BUS and a sentence that says what to do.
+ */
+export async function connectWithRetry(
+  connect: ConnectBus,
+  options: { url: string; waitMs: number; log: Logger },
+): Promise<Bus> {
+  const url = String(withoutCredentials(options.url));
+  const deadline = performance.now() + options.waitMs;
+  let toldAt = -Infinity;
+  for (;;) {
+    try {
+      return await connect();
+    } catch (error) {
+      const now = performance.now();
+      if (!mayPass(error) || now + RETRY_MS > deadline) throw explain(error, url);
+      if (now - toldAt >= TELL_EVERY_MS) {
+        toldAt = now;
+        options.log.warn(
+          { natsUrl: url, reason: messageOf(error) },
+          `NATS is not ready; trying again for ${Math.ceil((deadline - now) / 1000)} s`,
+        );
+      }
+      await sleep(RETRY_MS);
+    }
+  }
+}
+
+function mayPass(error: unknown): boolean {
+  if (!(error instanceof BusError)) return false;
+  return error.code === 'BUS_UNREACHABLE' || error.code === 'BUS_NO_JETSTREAM' || error.retryable;
+}
+
+function explain(error: unknown, url: string): ServiceError {
+  const code = error instanceof BusError ? error.code : undefined;
+  const options = { cause: error };
+  if (code === 'BUS_UNREACHABLE') {
+    const text = `NATS at ${url} cannot be reached; start one with "nats-server -js" or set BUSBAR_NATS_URL.`;
+    return new ServiceError('SERVICE_BUS', text, options);
+  }
+  if (code === 'BUS_NO_JETSTREAM') {
+    const text = `NATS at ${url} runs without JetStream; start it with "-js".`;
+    return new ServiceError('SERVICE_BUS', text, options);
+  }
+  return new ServiceError('SERVICE_BUS', `NATS at ${url}: ${messageOf(error)}`, options);
+}
