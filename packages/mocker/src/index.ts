@@ -1,1 +1,3 @@
+export { createMocker } from './mocker.ts';
+export { PROFILES, profileByName } from './profiles.ts';
 export type * from './types.ts';

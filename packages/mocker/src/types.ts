@@ -4,7 +4,7 @@ import type { KvChange } from '@busbar/protocol';
 export interface EngineProfile {
   readonly name: string;
   /** Duration of one engine step. */
-  stepMs(batch: StepBatch): number;
+  readonly stepMs: (batch: StepBatch) => number;
   readonly maxRunning: number;
   /** Prompt and decode tokens that one step may compute. */
   readonly maxBatchedTokens: number;
@@ -17,7 +17,9 @@ export interface EngineProfile {
 export interface StepBatch {
   /** New prompt tokens over all sequences. */
   prefillTokens: number;
-  /** Sequences that get one output token. */
+  /** Pairs of a new prompt token and a token that it attends to: what attention costs above the linear part. */
+  prefillPairs: number;
+  /** Sequences that get one output token and compute one token for it. */
   decodeSequences: number;
   /** KV tokens that running sequences hold, and what the pool can hold. */
   activeKvTokens: number;
@@ -38,6 +40,7 @@ export interface MockerConfig {
 }
 
 export interface MockRequest {
+  /** Chosen by the caller, unique among the unfinished requests. */
   key: number;
   tokens: Uint32Array;
   /** Two words a block; full blocks of the prompt. */
@@ -53,13 +56,16 @@ export interface MockRequest {
 
 export interface MockDelta {
   key: number;
+  /** New output tokens; an end-of-sequence or stop token that ended the answer is among them. */
   tokens: number[];
   finish: 'none' | 'stop' | 'length' | 'cancelled' | 'error';
+  /** With the first delta: prompt tokens that were in the cache. */
   cachedTokens?: number;
   error?: { code: string; message: string; retryable: boolean };
 }
 
 export interface StepOutput {
+  /** At most one for each request; each request gets exactly one with a `finish` other than `none`. */
   deltas: MockDelta[];
   /** Changes of the cache, in order; blocks made by this step appear only here, never earlier. */
   kv: KvChange[];
@@ -68,6 +74,46 @@ export interface StepOutput {
 
 /** A step that has begun: its results exist only after `endStep`. */
 export interface StepPlan {
+  /** 0 for a step that computes nothing and only delivers what ended in between. */
   durationMs: number;
   batch: StepBatch;
+}
+
+export interface MockerLoad {
+  running: number;
+  waiting: number;
+  /** Prompt tokens accepted and not computed, less what the cache held when each request came. */
+  waitingPrefillTokens: number;
+  /** Blocks that hold nothing reusable and are not in use. */
+  freeBlocks: number;
+  activeBlocks: number;
+  /** Mean duration of a step that decodes, lately; 0 when there was none. */
+  decodeStepMs: number;
+  /** Tokens prefilled per millisecond, lately; 0 when there was none. */
+  prefillTokensPerMs: number;
+  storedBlocksTotal: number;
+}
+
+/**
+ * The model of an engine. It holds no clock: the driver begins a step, lets `durationMs` pass, and ends it. Equal calls give equal
+ * answers.
+ */
+export interface Mocker {
+  /** Tokens, prompt and output together, that one request can have: the context, or the whole pool where that is smaller. */
+  readonly contextTokens: number;
+  /** Queues a request. One that can never fit ends with `error` in the next step. */
+  submit(request: MockRequest): void;
+  /** Ends a request with `cancelled`, its blocks free at once, or at the end of the step that computes it. Unknown keys are ignored. */
+  abort(key: number): void;
+  /** Plans the next step, or answers undefined when there is nothing to compute and nothing to deliver. */
+  beginStep(nowMs: number): StepPlan | undefined;
+  /** The results of the step that `beginStep` planned. */
+  endStep(nowMs: number): StepOutput;
+  load(): MockerLoad;
+  /** Hashes of all reusable blocks, parents before children: exactly what all `kv` so far add up to. */
+  blocks(): Uint32Array;
+  /** Drops the reusable blocks that no sequence uses; the next step's `kv` says so. */
+  resetCache(): void;
+  /** Throws when pool, queue, table and sequences do not agree. For tests: it walks everything. */
+  checkInvariants(): void;
 }
