@@ -1,1 +1,3 @@
+export { createMockEngine, type MockEngineOptions } from './mock-engine.ts';
+export { Pacer } from './pacer.ts';
 export type * from './port.ts';

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createRegistry } from '@busbar/telemetry';
+import { type AdminServer, startAdminServer } from './admin-server.ts';
+import { ServiceError } from './errors.ts';
+import type { Check } from './port.ts';
+import { summarize } from './readiness.ts';
+
+const WHO = { role: 'router', id: 'router-1', state: 'ready' } as const;
+
+async function withServer(
+  checks: Check[],
+  use: (server: AdminServer) => Promise<void>,
+  port = 0,
+): Promise<void> {
+  const server = await startAdminServer({
+    host: '127.0.0.1',
+    port,
+    registry: createRegistry({ role: 'router', id: 'router-1' }),
+    readiness: () => summarize(WHO, checks),
+    routes: () => ({
+      '/workers': () => [{ workerId: 'w1' }],
+      '/broken': () => {
+        throw new Error('no');
+      },
+    }),
+  });
+  try {
+    await use(server);
+  } finally {
+    await server.close();
+  }
+}
+
+const get = async (url: string, method = 'GET'): Promise<{ status: number; body: string }> => {
+  const response = await fetch(url, { method });
+  return { status: response.status, body: await response.text() };
+};
+
+test('ready, degraded and unready differ in status and say why', async () => {
+  const ok: Check = { name: 'a', ok: true, detail: 'fine' };
+  const degraded: Check = { name: 'b', ok: true, isDegraded: true, detail: 'no kv events from w1' };
+  const bad: Check = { name: 'c', ok: false, detail: 'no lease' };
+  for (const [checks, status, word] of [
+    [[ok], 200, 'ready'],
+    [[ok, degraded], 200, 'degraded'],
+    [[ok, degraded, bad], 503, 'unready'],
+  ] as const) {
+    await withServer([...checks], async ({ url }) => {
+      for (const path of ['/ready', '/health']) {
+        const answer = await get(url + path);
+        assert.equal(answer.status, status);
+        assert.deepEqual(JSON.parse(answer.body), { status: word, ...WHO, checks });
+      }
+      assert.equal((await get(`${url}/live`)).status, 200);
+    });
+  }
+});
+
+test('metrics, own routes, unknown paths, other methods and a route that throws', async () => {
+  await withServer([], async ({ url }) => {
+    assert.match((await get(`${url}/metrics`)).body, /process_cpu_seconds_total/);
+    assert.deepEqual(JSON.parse((await get(`${url}/workers?x=1`)).body), [{ workerId: 'w1' }]);
+    const missing = await get(`${url}/toString`);
+    assert.equal(missing.status, 404);
+    assert.match(missing.body, /\/workers/);
+    assert.equal((await get(`${url}/ready`, 'POST')).status, 405);
+    assert.equal((await get(`${url}/broken`)).status, 500);
+    assert.equal((await get(`${url}/live`)).status, 200);
+  });
+});
+
+test('a port in use is a sentence', async () => {
+  await withServer([], async ({ url }) => {
+    const port = Number(new URL(url).port);
+    await assert.rejects(
+      withServer([], () => Promise.resolve(), port),
+      (error: unknown) =>
+        error instanceof ServiceError &&
+        error.code === 'SERVICE_ADMIN_PORT' &&
+        error.message.includes(`${port} on 127.0.0.1 is in use by another process`),
+    );
+  });
+});
