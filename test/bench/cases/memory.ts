@@ -1,0 +1,41 @@
+import { runLoadWorkload } from '../load-workload.ts';
+import { residentMib } from '../machine.ts';
+import type { BenchContext } from '../run.ts';
+import { startStack } from '../stack.ts';
+
+/** Resident memory of the frontend over 10,000 requests in ten equal parts: below 300 MB and flat. */
+export async function benchMemory(context: BenchContext): Promise<unknown> {
+  const stack = await startStack([
+    '--profile',
+    'instant',
+    '--kv-blocks',
+    '16384',
+    '--model',
+    context.model,
+    ...context.modelFlags,
+  ]);
+  const [frontend = 0] = stack.pids('frontend');
+  const mib = [residentMib(frontend)];
+  try {
+    for (let part = 0; part < 10; part++) {
+      await runLoadWorkload({
+        url: stack.url,
+        model: context.model,
+        inFlight: 64,
+        requests: 1000,
+        warmUp: 0,
+        prefixes: 0,
+        prefixWords: 200,
+        tailWords: 24,
+        maxTokens: 16,
+        seed: part,
+        pids: [frontend],
+      });
+      mib.push(residentMib(frontend));
+    }
+  } finally {
+    await stack.down();
+  }
+  context.say(`frontend: ${mib.map((value) => value.toFixed(0)).join(' ')} MiB`);
+  return { frontendMib: mib };
+}

@@ -1,0 +1,74 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+const CLI = join(import.meta.dirname, '../../packages/cli/bin/busbar.cjs');
+
+export interface StackProcess {
+  role: string;
+  id: string;
+  pid: number;
+}
+
+export interface Stack {
+  url: string;
+  processes: StackProcess[];
+  /** Pids of the processes of these roles. */
+  pids(...roles: string[]): number[];
+  busbar(...args: string[]): Promise<{ stdout: string; code: number }>;
+  down(): Promise<void>;
+}
+
+/** Starts a stack of its own with `busbar up --detach` and these further flags. */
+export async function startStack(flags: readonly string[]): Promise<Stack> {
+  const port = await freePort();
+  const stateDir = await mkdtemp(join(tmpdir(), 'busbar-bench-'));
+  const namespace = `bench-${port}`;
+  const busbar: Stack['busbar'] = async (...args) => {
+    const [command = '', ...rest] = args;
+    const env = { ...process.env, BUSBAR_STATE_DIR: stateDir };
+    try {
+      const { stdout } = await run(
+        process.execPath,
+        [CLI, command, '--namespace', namespace, ...rest],
+        { env, maxBuffer: 1e8 },
+      );
+      return { stdout, code: 0 };
+    } catch (error) {
+      const failed = error as { stdout?: string; stderr?: string; code?: number };
+      return { stdout: `${failed.stdout ?? ''}${failed.stderr ?? ''}`, code: failed.code ?? 1 };
+    }
+  };
+  const up = await busbar('up', '--detach', '--port', String(port), ...flags);
+  if (up.code !== 0) throw new Error(`busbar up failed:\n${up.stdout}`);
+  const ps = await busbar('ps', '--json');
+  const { processes } = JSON.parse(ps.stdout) as { processes: StackProcess[] };
+  return {
+    url: `http://127.0.0.1:${port}`,
+    processes,
+    pids: (...roles) => processes.filter((p) => roles.includes(p.role)).map((p) => p.pid),
+    busbar,
+    down: async () => {
+      await busbar('down');
+      await rm(stateDir, { recursive: true, force: true });
+    },
+  };
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.on('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() => {
+        if (address !== null && typeof address === 'object') resolve(address.port);
+        else reject(new Error('no port'));
+      });
+    });
+  });
+}
