@@ -24,6 +24,17 @@ export const LIMITS = {
   logitBias: { value: 1_024, reason: 'copied into each engine step' },
   tools: { value: 256, reason: 'each is rendered into the prompt' },
   jsonDepth: { value: 64, reason: 'deeper bodies are attacks on recursive code' },
+  /** Strings, and values of any kind, in one body. */
+  jsonStrings: { value: 131_072, reason: 'the largest chat within the other limits has fewer' },
+  jsonValues: { value: 1_250_000, reason: 'a prompt of a million token ids and some room' },
+  contentParts: { value: 1_024, reason: 'each part is joined into the text of its message' },
+  toolCalls: { value: 128, reason: 'each is rendered into the prompt' },
+  stopTokenIds: { value: 64, reason: 'compared with every token' },
+  cacheSaltChars: { value: 512, reason: 'hashed into every block of the request' },
+  /** Prompts times candidates of one HTTP request. */
+  streamsPerRequest: { value: 128, reason: 'one request must not fill a worker' },
+  /** Answer that a client has not read yet. */
+  clientBufferBytes: { value: 4_194_304, reason: 'a client that is a whole answer behind is gone' },
   modelNameChars: { value: 128, reason: 'becomes a subject token of up to three times its bytes' },
   requestIdChars: { value: 128, reason: 'echoed in a header and in logs' },
   /** Requests in flight in one frontend; more answer 429. */
