@@ -1,1 +1,3 @@
-export type * from './types.ts';
+export { createReferenceKvIndex } from './reference.ts';
+export { createKvIndex } from './typed-kv-index.ts';
+export type { KvIndex, KvIndexOptions } from './types.ts';
