@@ -13,8 +13,8 @@ const NAMES = 4000;
 const SLOT_SHIFT = 22;
 
 /**
- * Hashes that are hard for the table: the hash 0, counters, equal low words, equal high words, and many that share their slot at the
- * front and at the end of the smallest table, so that runs are long and wrap around.
+ * Hashes that are hard for the table: the hash 0, counters, equal low words, equal high words, and many that share the last
+ * slots of the table, so that runs are long and go on at its front.
  */
 const universe = createUniverse();
 
@@ -24,7 +24,7 @@ function createUniverse(): [number, number][] {
   for (let i = 1; hashes.length < NAMES; i++) {
     const hash: [number, number] = [Math.imul(i, 0x27d4eb2d) >>> 0, i * 7];
     const slot = slotOf(hash[0], hash[1], SLOT_SHIFT);
-    if (slot < 3 || slot > 1020) hashes.push(hash);
+    if (slot > 1018) hashes.push(hash);
   }
   return hashes;
 }
