@@ -1,0 +1,92 @@
+import { messageOf } from '@busbar/base';
+import type { CliContext } from '../context.ts';
+import { CliError } from '../errors.ts';
+import { type ChatMessage, chatStream, listModels } from '../http.ts';
+import { findTarget, isUp } from '../observe.ts';
+import { stackUrl } from '../state.ts';
+
+const DEFAULT_URL = 'http://127.0.0.1:8000';
+const QUICK_TOKENS = 32;
+const QUICK_MESSAGE = 'Hello';
+
+export interface ChatFlags {
+  namespace?: string;
+  model?: string;
+  url?: string;
+  quick?: boolean;
+}
+
+/** `busbar chat`: one answer, or a conversation when no message is given on a terminal. */
+export async function chat(
+  context: CliContext,
+  message: string | undefined,
+  flags: ChatFlags,
+): Promise<number> {
+  const target = findTarget(context, flags.namespace);
+  const known = target.state !== undefined && isUp(target) ? stackUrl(target.state) : DEFAULT_URL;
+  const url = (flags.url ?? known).replace(/\/(v1\/?)?$/, '');
+  const model = flags.model ?? (await onlyModel(url, context.signal));
+  const talk: Talk = { context, url, model, messages: [] };
+  if (flags.quick === true) {
+    await say(talk, message ?? QUICK_MESSAGE, QUICK_TOKENS);
+    return 0;
+  }
+  if (message !== undefined) {
+    await say(talk, message);
+    return 0;
+  }
+  return converse(talk);
+}
+
+interface Talk {
+  context: CliContext;
+  url: string;
+  model: string;
+  messages: ChatMessage[];
+}
+
+async function say(talk: Talk, content: string, maxTokens?: number): Promise<void> {
+  const { context, url, model } = talk;
+  const messages: ChatMessage[] = [...talk.messages, { role: 'user', content }];
+  let answer = '';
+  const input = { url, model, messages, signal: context.signal };
+  for await (const piece of chatStream(maxTokens === undefined ? input : { ...input, maxTokens })) {
+    answer += piece;
+    context.terminal.write(piece);
+  }
+  context.terminal.line();
+  talk.messages = [...messages, { role: 'assistant', content: answer }];
+}
+
+/** Reads lines until the input ends. A failed answer is told, and the conversation goes on without it. */
+async function converse(talk: Talk): Promise<number> {
+  const { context } = talk;
+  const { terminal } = context;
+  if (context.isInputTty) terminal.line(`${talk.model} on ${talk.url}. Ctrl-D ends.`);
+  let exitCode = 0;
+  for (;;) {
+    const text = await context.readLine(context.isInputTty ? '> ' : '');
+    if (text === undefined || context.signal.aborted) return exitCode;
+    if (text.trim() === '') continue;
+    try {
+      await say(talk, text);
+      exitCode = 0;
+    } catch (error) {
+      if (context.signal.aborted) return exitCode;
+      terminal.errorLine(messageOf(error));
+      exitCode = 1;
+    }
+  }
+}
+
+async function onlyModel(url: string, signal: AbortSignal): Promise<string> {
+  const models = await listModels(url, signal);
+  const first = models[0];
+  if (first === undefined) {
+    throw new CliError(
+      'CLI_NO_STACK',
+      `${url} serves no model yet: see "busbar ps" and "busbar doctor"`,
+    );
+  }
+  return first;
+}

@@ -1,0 +1,39 @@
+import { cloudEventSchema, createSubjects, EVENT_KINDS } from '@busbar/protocol';
+import { connectBus } from '../bus-client.ts';
+import type { CliContext } from '../context.ts';
+import { CliError } from '../errors.ts';
+import { eventLine } from '../event-line.ts';
+import { nearest } from '../nearest.ts';
+import { findTarget, requireTarget } from '../observe.ts';
+
+/** `busbar events`: prints CloudEvents until it is interrupted. */
+export async function events(
+  context: CliContext,
+  flags: { namespace?: string; kind?: string; json?: boolean },
+): Promise<number> {
+  const kind = EVENT_KINDS.find((name) => name === flags.kind);
+  if (flags.kind !== undefined && kind === undefined) {
+    const close = nearest(flags.kind, EVENT_KINDS);
+    throw new CliError(
+      'CLI_USAGE',
+      `--kind does not know "${flags.kind}"${close ? `; did you mean ${close}?` : ''} Known: ${EVENT_KINDS.join(', ')}`,
+    );
+  }
+  const target = findTarget(context, flags.namespace);
+  requireTarget(context, target);
+  const subjects = createSubjects(target.namespace);
+  const bus = await connectBus(target.natsUrl, 'events');
+  const { terminal } = context;
+  bus.subscribe(kind === undefined ? subjects.eventAll : subjects.event(kind), (message) => {
+    const text = new TextDecoder().decode(message.data);
+    if (flags.json === true) terminal.line(text);
+    else terminal.line(eventLine(cloudEventSchema.parse(JSON.parse(text)), terminal));
+  });
+  if (!flags.json) terminal.errorLine('Waiting for events; Ctrl-C ends.');
+  await new Promise<void>((resolve) => {
+    if (context.signal.aborted) resolve();
+    context.signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+  await bus.close();
+  return 0;
+}

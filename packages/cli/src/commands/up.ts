@@ -1,0 +1,172 @@
+import { messageOf } from '@busbar/base';
+import type { Bus } from '@busbar/bus';
+import { ensureNatsServer } from '@busbar/nats-server';
+import { connectBus } from '../bus-client.ts';
+import { type CliContext, namespaceOf, stateDirOf } from '../context.ts';
+import { CliError } from '../errors.ts';
+import { Phases } from '../phases.ts';
+import { markOf } from '../process-table.ts';
+import { checkVariables } from '../service-env.ts';
+import { claimState, type StackState, stackUrl } from '../state.ts';
+import { stopStack } from '../stop.ts';
+import { follow } from '../up/follow.ts';
+import { checkNoStack, checkPort } from '../up/free.ts';
+import { startGuard } from '../up/guard.ts';
+import { checkNats, startNats } from '../up/nats.ts';
+import { parseUpOptions, type UpFlags, type UpOptions } from '../up/options.ts';
+import { planProcesses } from '../up/plan.ts';
+import { waitForAnswer, waitForLeases } from '../up/ready.ts';
+import { Stack } from '../up/stack.ts';
+
+/** What `up` works on once its flags are checked. */
+interface UpJob {
+  context: CliContext;
+  options: UpOptions;
+  stack: Stack;
+  phases: Phases;
+  suffix: string;
+}
+
+/** `busbar up`: starts a stack, shows how it comes up, and stays with it unless it is detached. */
+export async function up(context: CliContext, flags: UpFlags, cwd: string): Promise<number> {
+  checkVariables(context.env);
+  const options = parseUpOptions(flags, cwd);
+  const namespace = namespaceOf(context, flags.namespace);
+  const stateDir = stateDirOf(context, namespace);
+  checkNoStack(stateDir);
+  await checkPort(stateDir, options.host, options.port);
+  const state = newState(context, options, namespace);
+  claimState(stateDir, state);
+  const job: UpJob = {
+    context,
+    options,
+    stack: new Stack(stateDir, state),
+    phases: new Phases(context.terminal, () => performance.now()),
+    suffix: Math.random().toString(36).slice(2, 6).padEnd(4, '0'),
+  };
+  let bus: Bus | undefined;
+  try {
+    bus = await start(job);
+  } catch (error) {
+    job.phases.end();
+    await stopStack(stateDir, { ...state, drainMs: 0 }, () => {});
+    if (!context.signal.aborted) throw error;
+    context.terminal.errorLine('Interrupted before the stack was ready; it was stopped.');
+    return 1;
+  }
+  try {
+    if (options.isDetached) return 0;
+    return await follow(context, job.stack, bus);
+  } finally {
+    await bus.close().catch(() => {});
+  }
+}
+
+async function start(job: UpJob): Promise<Bus> {
+  const { context, stack, phases, options } = job;
+  const { signal } = context;
+  if (!options.isDetached) watchOverThisProcess(job);
+  phases.pending('nats-server');
+  await bringUpNats(job);
+  signal.throwIfAborted();
+  const specs = planProcesses({
+    options,
+    namespace: stack.state.namespace,
+    natsUrl: stack.state.natsUrl,
+    env: context.env,
+    root: context.root,
+    stateDir: stack.stateDir,
+    node: process.execPath,
+    suffix: job.suffix,
+  });
+  const entries = specs.map((spec) => stack.launch(spec));
+  const bus = await connectBus(stack.state.natsUrl, 'up');
+  try {
+    await waitForLeases(stack, bus, entries, phases, signal);
+    await waitForAnswer(stack, phases, signal);
+  } catch (error) {
+    await bus.close().catch(() => {});
+    throw error;
+  }
+  tellHowToTry(job);
+  return bus;
+}
+
+/** In the foreground nothing may outlive this process, whatever ends it. */
+function watchOverThisProcess({ context, stack }: UpJob): void {
+  const self = markOf(process.pid);
+  if (self === undefined)
+    throw new CliError('CLI_START_FAILED', 'the process table is not readable');
+  const guard = startGuard({
+    node: process.execPath,
+    stateDir: stack.stateDir,
+    namespace: stack.state.namespace,
+    env: context.env,
+  });
+  stack.record(guard);
+  stack.record({
+    role: 'supervisor',
+    id: 'up',
+    ...self,
+    startedAt: new Date().toISOString(),
+  });
+}
+
+async function bringUpNats({ context, stack, phases, suffix }: UpJob): Promise<void> {
+  const given = context.env['BUSBAR_NATS_URL'];
+  if (given) {
+    const info = await checkNats(given);
+    phases.done(`nats-server ${info.version} found at ${given}`);
+    return;
+  }
+  let binary: string;
+  try {
+    const found = await ensureNatsServer({ env: context.env, log: (line) => phases.pending(line) });
+    binary = found.path;
+  } catch (error) {
+    throw new CliError('CLI_NO_NATS', messageOf(error), { cause: error });
+  }
+  const name = `busbar-${stack.state.namespace}-${suffix}`;
+  const { url, info } = await startNats(stack, binary, name, context.signal);
+  phases.done(`nats-server ${info.version} ready on ${url}`);
+}
+
+function newState(context: CliContext, options: UpOptions, namespace: string): StackState {
+  const drain = Number(context.env['BUSBAR_DRAIN_MS'] ?? '30000');
+  if (!Number.isSafeInteger(drain) || drain < 0) {
+    throw new CliError('CLI_USAGE', 'BUSBAR_DRAIN_MS takes a whole number of milliseconds');
+  }
+  return {
+    version: 1,
+    namespace,
+    host: options.host,
+    port: options.port,
+    model: options.model,
+    policy: options.policy,
+    natsUrl: context.env['BUSBAR_NATS_URL'] ?? '',
+    drainMs: drain,
+    isStopping: false,
+    processes: [],
+  };
+}
+
+function tellHowToTry({ context, stack, options }: UpJob): void {
+  const { terminal } = context;
+  const body = JSON.stringify({
+    model: options.model,
+    messages: [{ role: 'user', content: 'Hello' }],
+    stream: true,
+  });
+  const named = stack.state.namespace === 'default' ? '' : ` --namespace ${stack.state.namespace}`;
+  terminal.line();
+  terminal.line('Try it:');
+  terminal.line(
+    terminal.paint(
+      'cyan',
+      `  curl -N ${stackUrl(stack.state)}/v1/chat/completions -H 'content-type: application/json' -d '${body}'`,
+    ),
+  );
+  terminal.line(terminal.paint('cyan', `  npx busbar chat${named}`));
+  const end = options.isDetached ? `npx busbar down${named}` : 'Ctrl-C';
+  terminal.line(`Logs are in ${stack.stateDir}/logs. Stop with ${end}.`);
+}

@@ -1,0 +1,43 @@
+import { join } from 'node:path';
+import { CliError } from './errors.ts';
+import type { Terminal } from './terminal.ts';
+
+export type Env = Readonly<Record<string, string | undefined>>;
+
+/** What every command gets: nothing in a command reads the process itself. */
+export interface CliContext {
+  readonly terminal: Terminal;
+  readonly env: Env;
+  /** Folder of the project: services, scripts and the default state lie below it. */
+  readonly root: string;
+  /** Fires when the person, or the process that started this one, wants it to end. */
+  readonly signal: AbortSignal;
+  /** Fires at the second request to end: waiting for running work stops. */
+  readonly hurry: AbortSignal;
+  /** Text from standard input up to a line end; undefined at its end. */
+  readonly readLine: (prompt: string) => Promise<string | undefined>;
+  readonly isInputTty: boolean;
+}
+
+const NAMESPACE = /^[a-z0-9-]{1,32}$/;
+
+/** Throws CLI_USAGE unless `name` can be a namespace. */
+export function checkNamespace(name: string): string {
+  if (!NAMESPACE.test(name)) {
+    throw new CliError(
+      'CLI_USAGE',
+      `"${name}" cannot be a namespace: use 1 to 32 of a-z, 0-9 and "-"`,
+    );
+  }
+  return name;
+}
+
+/** `--namespace`, else BUSBAR_NAMESPACE, else `default`. */
+export function namespaceOf(context: CliContext, flag: string | undefined): string {
+  return checkNamespace(flag ?? context.env['BUSBAR_NAMESPACE'] ?? 'default');
+}
+
+/** Where the stack of a namespace keeps its state: BUSBAR_STATE_DIR, else `.busbar/<namespace>` in the project. */
+export function stateDirOf(context: CliContext, namespace: string): string {
+  return context.env['BUSBAR_STATE_DIR'] || join(context.root, '.busbar', namespace);
+}

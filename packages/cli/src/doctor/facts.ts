@@ -1,0 +1,58 @@
+import { z } from 'zod';
+import type { Cluster } from '../cluster.ts';
+import type { NatsInfo } from '../nats/info.ts';
+import type { StackView } from '../stack-view.ts';
+
+/** Body of `/ready` on an admin port. */
+export const readinessSchema = z.object({
+  status: z.enum(['ready', 'degraded', 'unready']),
+  checks: z.array(
+    z.object({
+      name: z.string(),
+      ok: z.boolean(),
+      detail: z.string(),
+      isDegraded: z.boolean().optional(),
+    }),
+  ),
+});
+export type ReadinessBody = z.infer<typeof readinessSchema>;
+
+/** What a router's admin port tells of one worker on `/workers`. */
+const routerWorkerSchema = z.object({
+  workerId: z.string(),
+  truth: z.enum(['events', 'approximate', 'load-only']),
+  reason: z.string(),
+  indexedBlocks: z.number(),
+  expectedCachedTokensTotal: z.number(),
+  reportedCachedTokensTotal: z.number(),
+});
+export const routerWorkersSchema = z.object({ workers: z.array(routerWorkerSchema) });
+export type RouterWorker = z.infer<typeof routerWorkerSchema>;
+
+/** The same prompt sent twice or more through a frontend. */
+export interface Probe {
+  promptTokens: number;
+  /** Cached tokens that each answer reported; the first was sent to a cold cache. */
+  cachedTokens: number[];
+}
+
+/** Everything that the checks look at, gathered once. Judging it is pure. */
+export interface Facts {
+  namespace: string;
+  natsUrl: string;
+  policy: string | undefined;
+  nats: NatsInfo | { error: string };
+  stack: StackView;
+  /** Undefined when the bus cannot be used. Loads are from before the probe. */
+  cluster: Cluster | undefined;
+  /** By process id; `undefined` as a value when the admin port did not answer. */
+  readiness: ReadonlyMap<string, ReadinessBody | undefined>;
+  /** By router id. */
+  routerWorkers: ReadonlyMap<string, readonly RouterWorker[]>;
+  probe: Probe | { error: string } | undefined;
+  /** KV batches that were heard on the bus during the probe, by worker. */
+  heardBatches: ReadonlyMap<string, number>;
+  /** `storedBlocksTotal` of each worker after the probe. */
+  storedAfter: ReadonlyMap<string, number>;
+  openFilesMax: number | undefined;
+}

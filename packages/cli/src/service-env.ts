@@ -1,0 +1,73 @@
+import type { Env } from './context.ts';
+import { CliError } from './errors.ts';
+import { nearest } from './nearest.ts';
+
+export const SERVICE_ROLES = ['frontend', 'router', 'decode'] as const;
+export type ServiceRole = (typeof SERVICE_ROLES)[number];
+
+/** Variables that a person may set for all services, and those of one role. A tidy test compares them with the services' own. */
+export const SERVICE_VARIABLES: Readonly<Record<'all' | ServiceRole, readonly string[]>> = {
+  all: [
+    'BUSBAR_NATS_URL',
+    'BUSBAR_NAMESPACE',
+    'BUSBAR_ID',
+    'BUSBAR_ADMIN_HOST',
+    'BUSBAR_ADMIN_PORT',
+    'BUSBAR_LOG_LEVEL',
+    'BUSBAR_LOG_FORMAT',
+    'BUSBAR_DRAIN_MS',
+  ],
+  frontend: [
+    'BUSBAR_HTTP_HOST',
+    'BUSBAR_HTTP_PORT',
+    'BUSBAR_HTTP_REUSE_PORT',
+    'BUSBAR_KEEPALIVE_MS',
+    'BUSBAR_TOKENIZER_THREADS',
+  ],
+  router: ['BUSBAR_POLICY', 'BUSBAR_EVENT_GRACE_MS', 'BUSBAR_QUEUE_WAIT_MS'],
+  decode: [
+    'BUSBAR_MODEL',
+    'BUSBAR_MODEL_PATH',
+    'BUSBAR_ENGINE',
+    'BUSBAR_PROFILE',
+    'BUSBAR_BLOCK_SIZE',
+    'BUSBAR_KV_BLOCKS',
+    'BUSBAR_CONTEXT_TOKENS',
+    'BUSBAR_KV_EVENTS',
+    'BUSBAR_MOCK_SPEED',
+  ],
+};
+
+/** Variables that only the command itself reads. */
+export const CLI_VARIABLES = ['BUSBAR_STATE_DIR'] as const;
+
+/** Throws CLI_USAGE for a BUSBAR_ variable that nobody reads: most likely it is misspelt. */
+export function checkVariables(env: Env): void {
+  const known = [...CLI_VARIABLES, ...Object.values(SERVICE_VARIABLES).flat()];
+  for (const name of Object.keys(env)) {
+    if (!name.startsWith('BUSBAR_') || known.includes(name)) continue;
+    const close = nearest(name, known);
+    throw new CliError(
+      'CLI_USAGE',
+      `the environment variable ${name} is not known${close ? `; did you mean ${close}?` : ''}`,
+    );
+  }
+}
+
+/**
+ * The environment of one service process: everything that is not Busbar's own, the variables of this role that the person
+ * set, and over them what the command decides.
+ */
+export function serviceEnv(
+  env: Env,
+  role: ServiceRole,
+  decided: Readonly<Record<string, string>>,
+): Record<string, string> {
+  const passed = [...SERVICE_VARIABLES.all, ...SERVICE_VARIABLES[role]];
+  const result: Record<string, string> = {};
+  for (const [name, value] of Object.entries(env)) {
+    if (value === undefined) continue;
+    if (!name.startsWith('BUSBAR_') || passed.includes(name)) result[name] = value;
+  }
+  return { ...result, ...decided };
+}

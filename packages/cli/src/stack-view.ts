@@ -1,0 +1,112 @@
+import type { Instance, WorkerLoad } from '@busbar/protocol';
+import { type Cluster, isLocal } from './cluster.ts';
+import { isAlive } from './process-table.ts';
+import { type StackProcess, type StackRole, type StackState, stackUrl } from './state.ts';
+
+/** State of a process as `ps` tells it: what its lease says, or, without a lease, whether it runs. */
+export type ProcessState = 'starting' | 'ready' | 'draining' | 'running' | 'exited';
+
+/** One process in `ps --json`. Fields that nobody knows are absent. */
+export interface ProcessView {
+  role: StackRole;
+  id: string;
+  pid: number;
+  state: ProcessState;
+  /** Started by `busbar up` of this state folder; false for processes that joined the namespace otherwise. */
+  isManaged: boolean;
+  host?: string;
+  port?: number;
+  adminUrl?: string;
+  startedAt?: string;
+  logFile?: string;
+  model?: string;
+  blockSize?: number;
+  kvBlocks?: number;
+  freeBlocks?: number;
+  activeBlocks?: number;
+  /** Requests that run and that wait in the worker. */
+  running?: number;
+  waiting?: number;
+}
+
+/** What `ps --json` prints. */
+export interface StackView {
+  namespace: string;
+  /** Of the HTTP API; null when no stack runs here. */
+  url: string | null;
+  natsUrl: string | null;
+  processes: ProcessView[];
+}
+
+/** Joins the state file, the leases and the heartbeats. Pure but for the question whether a pid lives. */
+export function viewStack(
+  namespace: string,
+  state: StackState | undefined,
+  cluster: Cluster | undefined,
+  isRunning: (entry: StackProcess) => boolean = isAlive,
+): StackView {
+  const instances = new Map(cluster?.instances);
+  const processes: ProcessView[] = [];
+  for (const entry of state?.processes ?? []) {
+    const instance = instances.get(entry.id);
+    instances.delete(entry.id);
+    processes.push(viewManaged(entry, isRunning(entry), instance, cluster?.loads.get(entry.id)));
+  }
+  for (const instance of instances.values()) {
+    processes.push(viewJoined(instance, cluster?.loads.get(instance.id)));
+  }
+  return {
+    namespace,
+    url: state === undefined ? null : stackUrl(state),
+    natsUrl: state === undefined ? null : state.natsUrl,
+    processes,
+  };
+}
+
+function viewManaged(
+  entry: StackProcess,
+  runs: boolean,
+  instance: Instance | undefined,
+  load: WorkerLoad | undefined,
+): ProcessView {
+  const { role, id, pid, port, startedAt, logFile } = entry;
+  const view: ProcessView = {
+    role,
+    id,
+    pid,
+    state: runs ? (instance?.state ?? 'running') : 'exited',
+    isManaged: true,
+    startedAt,
+  };
+  if (port !== undefined) view.port = port;
+  if (logFile !== undefined) view.logFile = logFile;
+  if (runs) addInstance(view, instance, load);
+  return view;
+}
+
+function viewJoined(instance: Instance, load: WorkerLoad | undefined): ProcessView {
+  const { role, id, pid, startedAt } = instance;
+  const view: ProcessView = { role, id, pid, state: instance.state, isManaged: false, startedAt };
+  if (!isLocal(instance)) view.host = instance.host;
+  addInstance(view, instance, load);
+  return view;
+}
+
+function addInstance(
+  view: ProcessView,
+  instance: Instance | undefined,
+  load: WorkerLoad | undefined,
+): void {
+  if (instance?.adminUrl !== undefined) view.adminUrl = instance.adminUrl;
+  if (instance?.worker !== undefined) {
+    view.model = instance.worker.model;
+    view.blockSize = instance.worker.blockSize;
+    view.kvBlocks = instance.worker.kvBlocks;
+  }
+  if (load !== undefined) {
+    view.freeBlocks = load.freeBlocks;
+    view.activeBlocks = load.activeBlocks;
+    view.running = load.running;
+    view.waiting = load.waiting;
+  }
+}

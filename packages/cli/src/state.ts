@@ -1,0 +1,106 @@
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { messageOf } from '@busbar/base';
+import { z } from 'zod';
+import { CliError } from './errors.ts';
+import { isAlive } from './process-table.ts';
+
+/** Roles of the processes of a stack, in the order in which `down` ends them. */
+export const STACK_ROLES = [
+  'frontend',
+  'router',
+  'decode',
+  'prefill',
+  'nats-server',
+  'supervisor',
+  'guard',
+] as const;
+export type StackRole = (typeof STACK_ROLES)[number];
+
+const processSchema = z.object({
+  role: z.enum(STACK_ROLES),
+  id: z.string(),
+  pid: z.int().min(1),
+  startMark: z.string(),
+  startedAt: z.string(),
+  /** The port that is known beforehand: HTTP of a frontend, clients of nats-server. */
+  port: z.int().optional(),
+  logFile: z.string().optional(),
+});
+export type StackProcess = z.infer<typeof processSchema>;
+
+export const stateSchema = z.object({
+  version: z.literal(1),
+  namespace: z.string(),
+  host: z.string(),
+  port: z.int(),
+  model: z.string(),
+  policy: z.string(),
+  natsUrl: z.string(),
+  drainMs: z.int().min(0),
+  /** Set by `down`, so that a supervisor does not take the ends of its processes for crashes. */
+  isStopping: z.boolean(),
+  processes: z.array(processSchema),
+});
+export type StackState = z.infer<typeof stateSchema>;
+
+export function stateFile(stateDir: string): string {
+  return join(stateDir, 'state.json');
+}
+
+/** The state of the stack in this folder; undefined when there is none. Throws CLI_STATE when the file is broken. */
+export function readState(stateDir: string): StackState | undefined {
+  let text: string;
+  try {
+    text = readFileSync(stateFile(stateDir), 'utf8');
+  } catch {
+    return undefined;
+  }
+  try {
+    return stateSchema.parse(JSON.parse(text));
+  } catch (error) {
+    throw new CliError(
+      'CLI_STATE',
+      `${stateFile(stateDir)} is not a state file of this version: end what still runs by hand and delete it (${messageOf(error).slice(0, 200)})`,
+      { cause: error },
+    );
+  }
+}
+
+/** Takes the folder for a new stack. Throws CLI_STACK_RUNNING when another start was quicker. */
+export function claimState(stateDir: string, state: StackState): void {
+  mkdirSync(stateDir, { recursive: true });
+  try {
+    writeFileSync(stateFile(stateDir), render(state), { flag: 'wx' });
+  } catch (error) {
+    throw new CliError('CLI_STACK_RUNNING', `another start took ${stateDir} just now`, {
+      cause: error,
+    });
+  }
+}
+
+/** Replaces the state as a whole: a reader sees the old one or the new one. */
+export function writeState(stateDir: string, state: StackState): void {
+  const temporary = `${stateFile(stateDir)}.${process.pid}`;
+  writeFileSync(temporary, render(state));
+  renameSync(temporary, stateFile(stateDir));
+}
+
+export function removeState(stateDir: string): void {
+  rmSync(stateFile(stateDir), { force: true });
+}
+
+/** The processes of a stack that still run. */
+export function liveProcesses(state: StackState): StackProcess[] {
+  return state.processes.filter((entry) => isAlive(entry));
+}
+
+/** Where a client reaches the HTTP API. A wildcard address is reached by loopback. */
+export function stackUrl(state: Pick<StackState, 'host' | 'port'>): string {
+  const host = state.host === '0.0.0.0' || state.host === '::' ? '127.0.0.1' : state.host;
+  return `http://${host.includes(':') ? `[${host}]` : host}:${state.port}`;
+}
+
+function render(state: StackState): string {
+  return `${JSON.stringify(state, undefined, 2)}\n`;
+}

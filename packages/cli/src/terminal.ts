@@ -1,0 +1,60 @@
+import { styleText } from 'node:util';
+
+export type Style = 'green' | 'yellow' | 'red' | 'dim' | 'bold' | 'cyan';
+
+/** Where a command writes. Commands never touch `process.stdout`, so that tests read what a person would see. */
+export interface Terminal {
+  /** False for pipes and files: whole lines only, nothing is overwritten. */
+  readonly isTty: boolean;
+  line(text?: string): void;
+  /** Without a line end, for streamed text. */
+  write(text: string): void;
+  errorLine(text: string): void;
+  paint(style: Style, text: string): string;
+}
+
+interface Sink {
+  write(text: string): unknown;
+  isTTY?: boolean;
+}
+
+/** A terminal on two streams. Colours only on a TTY, without NO_COLOR and not on TERM=dumb. */
+export function createTerminal(
+  stdout: Sink,
+  stderr: Sink,
+  env: Readonly<Record<string, string | undefined>>,
+): Terminal {
+  const isTty = stdout.isTTY === true;
+  const useColour = isTty && !env['NO_COLOR'] && env['TERM'] !== 'dumb';
+  return {
+    isTty,
+    line: (text = '') => void stdout.write(`${text}\n`),
+    write: (text) => void stdout.write(text),
+    errorLine: (text) => void stderr.write(`${text}\n`),
+    paint: (style, text) => (useColour ? styleText(style, text, { validateStream: false }) : text),
+  };
+}
+
+/** Left-aligned columns with two spaces between them; widths from the content. */
+export function table(rows: readonly (readonly string[])[]): string[] {
+  const widths: number[] = [];
+  for (const row of rows) {
+    for (const [i, cell] of row.entries()) widths[i] = Math.max(widths[i] ?? 0, cell.length);
+  }
+  return rows.map((row) =>
+    row
+      .map((cell, i) => cell.padEnd(widths[i] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
+/** `0.4 s`, `12.0 s`. */
+export function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}
+
+/** `14,816`. */
+export function count(value: number): string {
+  return value.toLocaleString('en-US');
+}

@@ -1,0 +1,52 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { CliError } from '../errors.ts';
+import { isPortFree, portHolder } from '../ports.ts';
+import { liveProcesses, readState, removeState, type StackState } from '../state.ts';
+
+/** Throws CLI_STACK_RUNNING when a stack lives in this folder. What a dead one left is removed. */
+export function checkNoStack(stateDir: string): void {
+  const state = readState(stateDir);
+  if (state === undefined) return;
+  const live = liveProcesses(state);
+  const first = live.find((entry) => entry.role === 'supervisor') ?? live[0];
+  if (first === undefined) {
+    removeState(stateDir);
+    return;
+  }
+  throw new CliError(
+    'CLI_STACK_RUNNING',
+    `a stack is already running (namespace ${state.namespace}, pid ${first.pid}, port ${state.port}): run "busbar down" first, or use --namespace and --port for a second one`,
+  );
+}
+
+/** Throws CLI_PORT_IN_USE, with the holder where it can be told. */
+export async function checkPort(stateDir: string, host: string, port: number): Promise<void> {
+  if (await isPortFree(host, port)) return;
+  const ours = siblings(stateDir).find(
+    (state) => state.port === port && liveProcesses(state).length > 0,
+  );
+  const holder = portHolder(port);
+  const who = ours
+    ? `the stack of namespace ${ours.namespace}`
+    : holder
+      ? `${holder.name} (pid ${holder.pid})`
+      : 'another process, or the address is not of this machine';
+  throw new CliError(
+    'CLI_PORT_IN_USE',
+    `port ${port} on ${host} is held by ${who}: choose another with --port`,
+  );
+}
+
+/** States of the stacks beside this one. */
+function siblings(stateDir: string): StackState[] {
+  const parent = dirname(stateDir);
+  if (!existsSync(parent)) return [];
+  return readdirSync(parent).flatMap((name) => {
+    try {
+      return readState(join(parent, name)) ?? [];
+    } catch {
+      return [];
+    }
+  });
+}

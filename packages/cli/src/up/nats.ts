@@ -1,0 +1,93 @@
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { CliError } from '../errors.ts';
+import { natsConf } from '../nats/conf.ts';
+import { isVersionAtLeast, type NatsInfo, readNatsInfo } from '../nats/info.ts';
+import { freePort } from '../ports.ts';
+import { until } from '../wait.ts';
+import type { Stack } from './stack.ts';
+
+const START_MS = 10_000;
+const ANSWER_MS = 2_000;
+
+/** The version that brought a time to live for single keys, which leases need. */
+export const NATS_MIN = { major: 2, minor: 11 } as const;
+
+/** Starts a nats-server on a free loopback port and waits until it answers. Its files lie below the state folder. */
+export async function startNats(
+  stack: Stack,
+  binary: string,
+  serverName: string,
+  signal: AbortSignal,
+): Promise<{ url: string; info: NatsInfo }> {
+  const folder = join(stack.stateDir, 'nats');
+  // Leases and cards of a stack that is gone must not look like processes that run.
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  const port = await freePort('127.0.0.1');
+  const conf = join(folder, 'nats-server.conf');
+  writeFileSync(conf, natsConf({ serverName, port, storeDir: join(folder, 'store') }));
+  testConf(binary, conf);
+  const url = `nats://127.0.0.1:${port}`;
+  stack.state.natsUrl = url;
+  stack.launch({
+    role: 'nats-server',
+    id: 'nats-server',
+    command: binary,
+    args: ['-c', conf],
+    env: { PATH: process.execPath },
+    logFile: join(stack.stateDir, 'logs', 'nats-server.log'),
+    port,
+  });
+  const info = await until(
+    async () => {
+      stack.checkAlive();
+      return readNatsInfo(url, ANSWER_MS).catch(() => undefined);
+    },
+    { timeoutMs: START_MS, everyMs: 20, signal },
+  );
+  if (info?.serverName !== serverName) {
+    throw new CliError('CLI_NO_NATS', `nats-server did not answer on ${url} within 10 s`);
+  }
+  return { url, info };
+}
+
+/** Checks a NATS that somebody else runs. Throws CLI_NO_NATS with what is missing. */
+export async function checkNats(url: string): Promise<NatsInfo> {
+  let info: NatsInfo;
+  try {
+    info = await readNatsInfo(url, ANSWER_MS);
+  } catch (error) {
+    throw new CliError(
+      'CLI_NO_NATS',
+      `BUSBAR_NATS_URL is ${url}, and nothing answers there as NATS: start it, or unset the variable so that "busbar up" runs its own`,
+      { cause: error },
+    );
+  }
+  if (!isVersionAtLeast(info.version, NATS_MIN.major, NATS_MIN.minor)) {
+    throw new CliError(
+      'CLI_NO_NATS',
+      `nats-server ${info.version} at ${url} is too old: Busbar needs 2.11 or newer`,
+    );
+  }
+  if (!info.hasJetStream) {
+    throw new CliError(
+      'CLI_NO_NATS',
+      `nats-server at ${url} runs without JetStream: start it with -js`,
+    );
+  }
+  return info;
+}
+
+function testConf(binary: string, conf: string): void {
+  const { status, stderr, stdout, error } = spawnSync(binary, ['-t', '-c', conf], {
+    encoding: 'utf8',
+    timeout: START_MS,
+  });
+  if (status === 0) return;
+  throw new CliError(
+    'CLI_NO_NATS',
+    `${binary} refuses ${conf}: ${error?.message ?? `${stderr}${stdout}`.trim().slice(0, 400)}`,
+  );
+}

@@ -1,0 +1,93 @@
+import { join } from 'node:path';
+import type { Env } from '../context.ts';
+import { type ServiceRole, serviceEnv } from '../service-env.ts';
+import type { UpOptions } from './options.ts';
+
+/** One process to start. */
+export interface ProcessSpec {
+  role: ServiceRole;
+  id: string;
+  command: string;
+  args: string[];
+  env: Record<string, string>;
+  logFile: string;
+  port?: number;
+}
+
+export interface PlanInput {
+  options: UpOptions;
+  namespace: string;
+  natsUrl: string;
+  env: Env;
+  root: string;
+  stateDir: string;
+  /** The Node that runs this command. */
+  node: string;
+  /** Makes ids differ from those of another stack on the same bus. 1 to 8 of a-z and 0-9. */
+  suffix: string;
+}
+
+/** Flags of V8 per role: what they give is in docs/benchmarks.md. */
+const NODE_FLAGS: Readonly<Record<ServiceRole, readonly string[]>> = {
+  frontend: ['--max-semi-space-size=32'],
+  router: [],
+  decode: [],
+};
+
+/** The processes of a stack, in the order of their start. Pure: the same input gives the same plan. */
+export function planProcesses(input: PlanInput): ProcessSpec[] {
+  const { options } = input;
+  const specs: ProcessSpec[] = [];
+  for (let i = 1; i <= options.routers; i++) {
+    specs.push(spec(input, 'router', i, { BUSBAR_POLICY: options.policy }));
+  }
+  for (const [i, worker] of options.workers.entries()) {
+    const settings: Record<string, string> = {
+      BUSBAR_MODEL: options.model,
+      BUSBAR_ENGINE: options.engine,
+      BUSBAR_PROFILE: options.profile,
+      BUSBAR_BLOCK_SIZE: String(options.blockSize),
+      BUSBAR_KV_BLOCKS: String(worker.kvBlocks),
+      BUSBAR_KV_EVENTS: String(options.kvEvents),
+      BUSBAR_MOCK_SPEED: String(worker.speed),
+    };
+    if (options.modelPath !== undefined) settings['BUSBAR_MODEL_PATH'] = options.modelPath;
+    if (options.contextTokens !== undefined) {
+      settings['BUSBAR_CONTEXT_TOKENS'] = String(options.contextTokens);
+    }
+    specs.push(spec(input, 'decode', i + 1, settings));
+  }
+  for (let i = 1; i <= options.frontends; i++) {
+    const settings = {
+      BUSBAR_HTTP_HOST: options.host,
+      BUSBAR_HTTP_PORT: String(options.port),
+      BUSBAR_HTTP_REUSE_PORT: String(options.frontends > 1),
+    };
+    specs.push({ ...spec(input, 'frontend', i, settings), port: options.port });
+  }
+  return specs;
+}
+
+function spec(
+  input: PlanInput,
+  role: ServiceRole,
+  position: number,
+  settings: Record<string, string>,
+): ProcessSpec {
+  const name = `${role}-${position}`;
+  const id = `${name}-${input.suffix}`;
+  return {
+    role,
+    id,
+    command: input.node,
+    args: [...NODE_FLAGS[role], join(input.root, 'services', role, 'src', 'main.ts')],
+    env: serviceEnv(input.env, role, {
+      ...settings,
+      BUSBAR_ID: id,
+      BUSBAR_NATS_URL: input.natsUrl,
+      BUSBAR_NAMESPACE: input.namespace,
+      BUSBAR_ADMIN_PORT: '0',
+    }),
+    logFile: join(input.stateDir, 'logs', `${name}.log`),
+  };
+}

@@ -1,0 +1,97 @@
+import { messageOf } from '@busbar/base';
+import type { Bus } from '@busbar/bus';
+import type { Instance } from '@busbar/protocol';
+import { readInstances } from '../cluster.ts';
+import { CliError } from '../errors.ts';
+import { chatOnce } from '../http.ts';
+import type { Phases } from '../phases.ts';
+import { type StackProcess, stackUrl } from '../state.ts';
+import { count } from '../terminal.ts';
+import { until } from '../wait.ts';
+import type { Stack } from './stack.ts';
+
+/** From the first process to the first answer. Loading the tokenizer of a large model is most of it. */
+export const START_TIMEOUT_MS = 60_000;
+const POLL_MS = 50;
+const ATTEMPT_MS = 10_000;
+
+/**
+ * Waits until every process of the stack holds a lease that says ready, and tells each as a phase. Throws CLI_START_FAILED when
+ * one of them ends before, or when the time is over.
+ */
+export async function waitForLeases(
+  stack: Stack,
+  bus: Bus,
+  processes: readonly StackProcess[],
+  phases: Phases,
+  signal: AbortSignal,
+): Promise<void> {
+  const waiting = new Map(processes.map((entry) => [entry.id, entry]));
+  const done = await until(
+    async () => {
+      stack.checkAlive();
+      const instances = await readInstances(bus, stack.state.namespace);
+      for (const entry of waiting.values()) {
+        const instance = instances.get(entry.id);
+        if (instance?.state !== 'ready') continue;
+        waiting.delete(entry.id);
+        phases.done(describeInstance(instance));
+      }
+      if (waiting.size > 0) phases.pending(`waiting for ${[...waiting.keys()].join(', ')}`);
+      return waiting.size === 0 || undefined;
+    },
+    { timeoutMs: START_TIMEOUT_MS - phases.elapsedMs, everyMs: POLL_MS, signal },
+  );
+  signal.throwIfAborted();
+  if (done === undefined) {
+    const names = [...waiting.values()].map((entry) => `${entry.id} (${entry.logFile})`);
+    throw new CliError(
+      'CLI_START_FAILED',
+      `not ready after ${START_TIMEOUT_MS / 1000} s: ${names.join(', ')}`,
+    );
+  }
+}
+
+/** Waits until a chat with one token of output works. */
+export async function waitForAnswer(
+  stack: Stack,
+  phases: Phases,
+  signal: AbortSignal,
+): Promise<void> {
+  const { state } = stack;
+  let last = 'no attempt was made';
+  const answer = await until(
+    async () => {
+      stack.checkAlive();
+      try {
+        return await chatOnce({
+          url: stackUrl(state),
+          model: state.model,
+          messages: [{ role: 'user', content: 'Hello' }],
+          maxTokens: 1,
+          signal: AbortSignal.any([signal, AbortSignal.timeout(ATTEMPT_MS)]),
+        });
+      } catch (error) {
+        last = messageOf(error);
+        phases.pending(`asking ${state.model}: ${last}`.slice(0, 100));
+        return undefined;
+      }
+    },
+    { timeoutMs: START_TIMEOUT_MS - phases.elapsedMs, everyMs: 100, signal },
+  );
+  signal.throwIfAborted();
+  if (answer === undefined) {
+    throw new CliError(
+      'CLI_START_FAILED',
+      `every process is ready, and ${state.model} does not answer: ${last}`,
+    );
+  }
+  phases.done(`${state.model} answers on ${stackUrl(state)}`);
+}
+
+function describeInstance(instance: Instance): string {
+  const { worker } = instance;
+  if (worker === undefined) return `${instance.id} ready`;
+  const tokens = count(worker.kvBlocks * worker.blockSize);
+  return `${instance.id} ready: ${worker.model}, KV cache of ${tokens} tokens (${count(worker.kvBlocks)} blocks of ${worker.blockSize})`;
+}
