@@ -13,7 +13,7 @@ const TELL_EVERY_MS = 2_000;
 
 /**
  * Connects, and tries again for `waitMs` while the server cannot be reached or its JetStream is not up yet, with a visible line.
- * Rejects with SERVICE_BUS and a sentence that says what to do.
+ * Rejects with SERVICE_BUS and the bus's own sentence of what to do.
  */
 export async function connectWithRetry(
   connect: ConnectBus,
@@ -27,7 +27,8 @@ export async function connectWithRetry(
       return await connect();
     } catch (error) {
       const now = performance.now();
-      if (!mayPass(error) || now + RETRY_MS > deadline) throw explain(error, url);
+      if (!mayPass(error) || now + RETRY_MS > deadline)
+        throw new ServiceError('SERVICE_BUS', messageOf(error), { cause: error });
       if (now - toldAt >= TELL_EVERY_MS) {
         toldAt = now;
         options.log.warn(
@@ -43,18 +44,4 @@ export async function connectWithRetry(
 function mayPass(error: unknown): boolean {
   if (!(error instanceof BusError)) return false;
   return error.code === 'BUS_UNREACHABLE' || error.code === 'BUS_NO_JETSTREAM' || error.retryable;
-}
-
-function explain(error: unknown, url: string): ServiceError {
-  const code = error instanceof BusError ? error.code : undefined;
-  const options = { cause: error };
-  if (code === 'BUS_UNREACHABLE') {
-    const text = `NATS at ${url} cannot be reached; start one with "nats-server -js" or set BUSBAR_NATS_URL.`;
-    return new ServiceError('SERVICE_BUS', text, options);
-  }
-  if (code === 'BUS_NO_JETSTREAM') {
-    const text = `NATS at ${url} runs without JetStream; start it with "-js".`;
-    return new ServiceError('SERVICE_BUS', text, options);
-  }
-  return new ServiceError('SERVICE_BUS', `NATS at ${url}: ${messageOf(error)}`, options);
 }

@@ -7,6 +7,8 @@ export type ServiceErrorCode =
   | 'SERVICE_ADMIN_PORT'
   /** Another living process has the same role and id. */
   | 'SERVICE_ID_TAKEN'
+  /** What this process would serve contradicts what living ones serve. */
+  | 'SERVICE_CONFLICT'
   /** NATS cannot be used. */
   | 'SERVICE_BUS';
 

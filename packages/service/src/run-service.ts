@@ -1,10 +1,9 @@
-import { messageOf } from '@busbar/base';
+import { AppError, messageOf } from '@busbar/base';
 import type { Role } from '@busbar/protocol';
 import { createLogger, type Logger } from '@busbar/telemetry';
 import type { BaseConfig } from './base-config.ts';
 import { type ConfigSchema, loadConfig, redactConfig } from './config.ts';
 import { connectWithRetry } from './connect.ts';
-import { ServiceError } from './errors.ts';
 import type { ServiceFactory } from './port.ts';
 import { type Shell, startShell } from './shell.ts';
 import { newProcessId } from './system.ts';
@@ -55,7 +54,7 @@ export async function runService<Config extends BaseConfig>(
     });
     stopOnSignals(shell, log);
   } catch (error) {
-    if (error instanceof ServiceError) {
+    if (error instanceof AppError) {
       for (const sentence of error.message.split('\n'))
         process.stderr.write(`${role}: ${sentence}\n`);
       process.exit(error.code === 'SERVICE_CONFIG' ? EXIT_CONFIG : EXIT_FAILED);

@@ -1,0 +1,2 @@
+export { configSchema, type DecodeConfig } from './config.ts';
+export { createDecode } from './decode.ts';

@@ -1,0 +1,79 @@
+import type { EngineLoad } from '@busbar/engine';
+import { Counter, Gauge, type Registry } from 'prom-client';
+
+/** Metrics of a worker, each bound once so that the step path only adds numbers. */
+export interface DecodeMetrics {
+  completed: Counter.Internal;
+  cancelled: Counter.Internal;
+  failed: Counter.Internal;
+  refused: (code: string) => void;
+  promptTokens: Counter;
+  cachedTokens: Counter;
+  outputTokens: Counter;
+  steps: Counter;
+  kvBatches: Counter;
+  lostMessages: (what: string) => void;
+}
+
+/** Registers `busbar_decode_*`. `load` is asked at each scrape. */
+export function createMetrics(registry: Registry, load: () => EngineLoad): DecodeMetrics {
+  const registers = [registry];
+  const counter = (name: string, help: string): Counter =>
+    new Counter({ name: `busbar_decode_${name}`, help, registers });
+  const requests = new Counter({
+    name: 'busbar_decode_requests_total',
+    help: 'Requests that this worker finished, by outcome',
+    labelNames: ['outcome'],
+    registers,
+  });
+  const refusals = new Counter({
+    name: 'busbar_decode_refusals_total',
+    help: 'Requests that this worker did not take, by code',
+    labelNames: ['code'],
+    registers,
+  });
+  const lost = new Counter({
+    name: 'busbar_decode_lost_messages_total',
+    help: 'Messages that the bus did not take, by kind',
+    labelNames: ['kind'],
+    registers,
+  });
+  createGauges(registry, load);
+  return {
+    completed: requests.labels('completed'),
+    cancelled: requests.labels('cancelled'),
+    failed: requests.labels('failed'),
+    refused: (code) => refusals.labels(code).inc(),
+    promptTokens: counter('prompt_tokens_total', 'Prompt tokens of accepted requests'),
+    cachedTokens: counter('cached_tokens_total', 'Prompt tokens that were found in the KV cache'),
+    outputTokens: counter('output_tokens_total', 'Tokens that were generated'),
+    steps: counter('steps_total', 'Engine steps that produced something'),
+    kvBatches: counter('kv_batches_total', 'Batches of KV events that were sent'),
+    lostMessages: (kind) => lost.labels(kind).inc(),
+  };
+}
+
+function createGauges(registry: Registry, load: () => EngineLoad): void {
+  const gauge = (name: string, help: string, read: (load: EngineLoad) => number): void => {
+    const made = new Gauge({
+      name: `busbar_decode_${name}`,
+      help,
+      registers: [],
+      collect() {
+        this.set(read(load()));
+      },
+    });
+    registry.registerMetric(made);
+  };
+  gauge('running_requests', 'Requests in the batch', (now) => now.running);
+  gauge('waiting_requests', 'Requests that wait for a place', (now) => now.waiting);
+  gauge(
+    'waiting_prefill_tokens',
+    'Prompt tokens not prefilled yet',
+    (now) => now.waitingPrefillTokens,
+  );
+  gauge('free_blocks', 'Blocks that hold nothing reusable', (now) => now.freeBlocks);
+  gauge('active_blocks', 'Blocks of running requests', (now) => now.activeBlocks);
+  gauge('stored_blocks', 'Blocks made reusable since the start', (now) => now.storedBlocksTotal);
+  gauge('step_ms', 'Mean duration of a decode step lately', (now) => now.decodeStepMs);
+}

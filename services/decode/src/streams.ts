@@ -1,0 +1,86 @@
+import type { Span } from '@busbar/telemetry';
+
+/** One running request of a frontend. */
+export interface Stream {
+  readonly key: number;
+  readonly streamId: number;
+  readonly peer: Peer;
+  /** Output tokens sent so far. */
+  position: number;
+  readonly span: Span;
+}
+
+/** A frontend that has, or had, requests here. */
+export interface Peer {
+  readonly frontendId: string;
+  readonly subject: string;
+  /** Token batches sent to it so far. */
+  sequence: number;
+  readonly keys: Map<number, number>;
+}
+
+const MAX_IDLE_PEERS = 256;
+
+/** Who asked for what: engine keys by frontend and stream id, and back. */
+export class Streams {
+  readonly #peers = new Map<string, Peer>();
+  readonly #byKey = new Map<number, Stream>();
+  readonly #subjectOf: (frontendId: string) => string;
+  #nextKey = 1;
+
+  constructor(subjectOf: (frontendId: string) => string) {
+    this.#subjectOf = subjectOf;
+  }
+
+  get size(): number {
+    return this.#byKey.size;
+  }
+
+  has(frontendId: string, streamId: number): boolean {
+    return this.#peers.get(frontendId)?.keys.has(streamId) ?? false;
+  }
+
+  get(key: number): Stream | undefined {
+    return this.#byKey.get(key);
+  }
+
+  keyOf(frontendId: string, streamId: number): number | undefined {
+    return this.#peers.get(frontendId)?.keys.get(streamId);
+  }
+
+  keysOf(frontendId: string): number[] {
+    return [...(this.#peers.get(frontendId)?.keys.values() ?? [])];
+  }
+
+  open(frontendId: string, streamId: number, span: Span): Stream {
+    const peer = this.#peer(frontendId);
+    const stream: Stream = { key: this.#nextKey++, streamId, peer, position: 0, span };
+    peer.keys.set(streamId, stream.key);
+    this.#byKey.set(stream.key, stream);
+    return stream;
+  }
+
+  close(stream: Stream): void {
+    this.#byKey.delete(stream.key);
+    stream.peer.keys.delete(stream.streamId);
+  }
+
+  /** The frontend is gone or began anew: the next batch to this name is number 1 again. Its streams stay until they are aborted. */
+  forget(frontendId: string): void {
+    this.#peers.delete(frontendId);
+  }
+
+  #peer(frontendId: string): Peer {
+    let peer = this.#peers.get(frontendId);
+    if (peer !== undefined) return peer;
+    if (this.#peers.size >= MAX_IDLE_PEERS) this.#dropIdle();
+    const subject = this.#subjectOf(frontendId);
+    peer = { frontendId, subject, sequence: 0, keys: new Map() };
+    this.#peers.set(frontendId, peer);
+    return peer;
+  }
+
+  #dropIdle(): void {
+    for (const [id, peer] of this.#peers) if (peer.keys.size === 0) this.#peers.delete(id);
+  }
+}

@@ -1,0 +1,90 @@
+import type { EngineDelta } from '@busbar/engine';
+import { encodeTokenBatch, limit, type StreamDelta } from '@busbar/protocol';
+import type { DecodeMetrics } from './metrics.ts';
+import type { Peer, Stream, Streams } from './streams.ts';
+
+const ROW_BYTES = 16;
+
+/** Sends what an engine step produced: one message for each frontend that has a stream in it. */
+export class TokenSender {
+  readonly #streams: Streams;
+  readonly #metrics: DecodeMetrics;
+  readonly #publish: (subject: string, data: Uint8Array) => boolean;
+  readonly #rows = new Map<Peer, StreamDelta[]>();
+
+  constructor(
+    streams: Streams,
+    metrics: DecodeMetrics,
+    publish: (subject: string, data: Uint8Array) => boolean,
+  ) {
+    this.#streams = streams;
+    this.#metrics = metrics;
+    this.#publish = publish;
+  }
+
+  /** `onEnd` is called for each stream that ended, after its last tokens went out. */
+  send(deltas: readonly EngineDelta[], onEnd: (stream: Stream, delta: EngineDelta) => void): void {
+    let tokens = 0;
+    for (const delta of deltas) {
+      const stream = this.#streams.get(delta.key);
+      if (stream === undefined) continue;
+      this.#add(stream, delta);
+      tokens += delta.tokens.length;
+      if (delta.cachedTokens !== undefined) this.#metrics.cachedTokens.inc(delta.cachedTokens);
+    }
+    for (const [peer, rows] of this.#rows) {
+      if (rows.length > 0) this.#sendRows(peer, rows);
+      else this.#rows.delete(peer);
+    }
+    this.#metrics.steps.inc();
+    this.#metrics.outputTokens.inc(tokens);
+    for (const delta of deltas) {
+      if (delta.finish === 'none') continue;
+      const stream = this.#streams.get(delta.key);
+      if (stream !== undefined) onEnd(stream, delta);
+    }
+  }
+
+  #add(stream: Stream, { tokens, finish, cachedTokens, error }: EngineDelta): void {
+    const row: StreamDelta = {
+      streamId: stream.streamId,
+      position: stream.position,
+      tokens,
+      finish,
+    };
+    if (cachedTokens !== undefined) row.cachedTokens = cachedTokens;
+    if (error !== undefined) row.error = error;
+    stream.position += tokens.length;
+    const rows = this.#rows.get(stream.peer);
+    if (rows === undefined) this.#rows.set(stream.peer, [row]);
+    else rows.push(row);
+  }
+
+  /** Empties `rows`, which is kept for the next step. */
+  #sendRows(peer: Peer, rows: StreamDelta[]): void {
+    let from = 0;
+    let bytes = 0;
+    for (let at = 0; at < rows.length; at++) {
+      const rowBytes = sizeOf(rows[at]!);
+      if (bytes + rowBytes > limit('messageBytes') && at > from) {
+        this.#sendBatch(peer, rows.slice(from, at));
+        from = at;
+        bytes = 0;
+      }
+      bytes += rowBytes;
+    }
+    this.#sendBatch(peer, from === 0 ? rows : rows.slice(from));
+    rows.length = 0;
+  }
+
+  #sendBatch(peer: Peer, deltas: StreamDelta[]): void {
+    const data = encodeTokenBatch({ sequence: ++peer.sequence, deltas });
+    // A batch that could not be sent leaves a hole in the sequence, which its frontend sees.
+    if (!this.#publish(peer.subject, data)) this.#metrics.lostMessages('tokens');
+  }
+}
+
+function sizeOf(row: StreamDelta): number {
+  const errorBytes = row.error === undefined ? 0 : 128 + row.error.message.length * 3;
+  return ROW_BYTES + row.tokens.length * 4 + errorBytes;
+}

@@ -1,0 +1,265 @@
+import { messageOf } from '@busbar/base';
+import type { BusMessage } from '@busbar/bus';
+import type { Engine, EngineDelta, EngineSink, EngineStep, KvChanges } from '@busbar/engine';
+import {
+  decodeCancel,
+  decodeKvSyncRequest,
+  decodeWork,
+  encodeWorkAck,
+  isProcessId,
+  limit,
+  ProtocolError,
+  type WorkAck,
+  type WorkerInfo,
+} from '@busbar/protocol';
+import type { ServiceContext } from '@busbar/service';
+import { KvPublisher } from './kv-publisher.ts';
+import { KvSnapshots } from './kv-snapshots.ts';
+import type { LoadFacts } from './load-reporter.ts';
+import type { DecodeMetrics } from './metrics.ts';
+import { type Stream, Streams } from './streams.ts';
+import { TokenSender } from './token-sender.ts';
+import { badRequest, type Work, WorkIntake } from './work-intake.ts';
+
+const ACCEPTED: WorkAck = { kind: 'accepted' };
+
+/** Everything between the bus and the engine of one worker. All of it is synchronous: one message in, effects out. */
+export class Worker implements EngineSink {
+  readonly intake: WorkIntake;
+  readonly #context: ServiceContext;
+  readonly #engine: Engine;
+  readonly #metrics: DecodeMetrics;
+  readonly #streams: Streams;
+  readonly #tokens: TokenSender;
+  readonly #kv: KvPublisher;
+  readonly #snapshots: KvSnapshots;
+  readonly #onFault: (error: Error) => void;
+  #onChange: () => void = () => {};
+  #idle: (() => void)[] = [];
+  #info: WorkerInfo | undefined;
+  #isDraining = false;
+  #isStopping = false;
+
+  constructor(
+    context: ServiceContext,
+    engine: Engine,
+    metrics: DecodeMetrics,
+    onFault: (error: Error) => void,
+  ) {
+    const { subjects, id, epoch, clock } = context;
+    this.#context = context;
+    this.#engine = engine;
+    this.#metrics = metrics;
+    this.#onFault = onFault;
+    this.intake = new WorkIntake(clock);
+    this.#streams = new Streams((frontendId) => subjects.tokens(frontendId, id));
+    const publish = (subject: string, data: Uint8Array): boolean => this.#publish(subject, data);
+    this.#tokens = new TokenSender(this.#streams, metrics, publish);
+    const kvSubject = subjects.kv(id);
+    this.#kv = new KvPublisher(epoch, metrics, (data) => publish(kvSubject, data));
+    this.#snapshots = new KvSnapshots({
+      epoch,
+      clock,
+      read: () => ({ sequence: this.#kv.sequence, sets: engine.blocks() }),
+    });
+  }
+
+  get running(): number {
+    return this.#streams.size;
+  }
+
+  /** From now on the worker takes requests; `onChange` hears when their number changes. */
+  open(info: WorkerInfo, onChange: () => void): void {
+    this.#info = info;
+    this.#onChange = onChange;
+  }
+
+  facts(): LoadFacts {
+    return {
+      epoch: this.#context.epoch,
+      kvBlocks: this.#info?.kvBlocks ?? 1,
+      isDraining: this.#isDraining,
+      kvSequence: this.#kv.sequence,
+      load: this.#engine.load(),
+    };
+  }
+
+  /** Takes nothing new; resolves when nothing runs or `signal` fires. */
+  drain(signal: AbortSignal): Promise<void> {
+    this.#isDraining = true;
+    this.#onChange();
+    if (this.#streams.size === 0 || signal.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#idle.push(resolve);
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+  }
+
+  /** Ends what still runs with an error that another worker may make good. */
+  async stop(): Promise<void> {
+    this.#isDraining = true;
+    this.#isStopping = true;
+    await this.#engine.stop();
+  }
+
+  onWork(message: BusMessage): void {
+    const ack = this.#receive(message.data);
+    if (ack.kind === 'refused') this.#metrics.refused(ack.code);
+    message.respond(encodeWorkAck(ack));
+  }
+
+  onCancel(message: BusMessage): void {
+    const { frontendId, streamIds } = decodeCancel(message.data);
+    for (const streamId of streamIds) {
+      this.intake.drop(frontendId, streamId);
+      const key = this.#streams.keyOf(frontendId, streamId);
+      if (key !== undefined) this.#engine.abort(key);
+    }
+  }
+
+  onKvSync(message: BusMessage): void {
+    message.respond(this.#snapshots.answer(decodeKvSyncRequest(message.data)));
+  }
+
+  onFrontendGone(frontendId: string): void {
+    const keys = this.#streams.keysOf(frontendId);
+    this.#streams.forget(frontendId);
+    for (const key of keys) this.#engine.abort(key);
+    if (keys.length > 0) {
+      this.#context.log.info(
+        { frontendId, streams: keys.length },
+        'a frontend left; its requests end',
+      );
+    }
+  }
+
+  onStep({ deltas }: EngineStep): void {
+    const all = this.#isStopping ? deltas.map(blameStop) : deltas;
+    this.#tokens.send(all, (stream, delta) => this.#end(stream, delta));
+  }
+
+  onKv(changes: KvChanges): void {
+    this.#kv.send(changes);
+  }
+
+  onCacheReset(): void {
+    this.#kv.clear();
+  }
+
+  onFault(error: Error): void {
+    this.#onFault(error);
+  }
+
+  #receive(data: Uint8Array): WorkAck {
+    try {
+      const { header, tokens } = decodeWork(data);
+      const refusal = this.#refuse(header);
+      if (refusal !== undefined) return refusal;
+      const result = this.intake.take(header, tokens);
+      if (result.kind === 'partial') return ACCEPTED;
+      return result.kind === 'refused' ? result.ack : this.#submit(result.work);
+    } catch (error) {
+      if (error instanceof ProtocolError) return badRequest(error.message.slice(0, 500));
+      this.#context.log.error({ err: error }, 'a request could not be taken');
+      return { kind: 'refused', code: 'WORKER_FAULT', message: messageOf(error), retryable: true };
+    }
+  }
+
+  #refuse(header: Work['header']): WorkAck | undefined {
+    const refuse = (
+      code: 'WORKER_DRAINING' | 'WORKER_FULL' | 'WORKER_FAULT',
+      message: string,
+    ): WorkAck => ({
+      kind: 'refused',
+      code,
+      message,
+      retryable: true,
+    });
+    const info = this.#info;
+    if (info === undefined) return refuse('WORKER_FAULT', 'the engine is not ready');
+    if (this.#isDraining) return refuse('WORKER_DRAINING', 'this worker is leaving');
+    if (this.#streams.size >= limit('workerInFlight')) {
+      return refuse('WORKER_FULL', `${this.#streams.size} requests run or wait here`);
+    }
+    if (!isProcessId(header.frontendId)) return badRequest('frontendId is not a process id');
+    if (this.#streams.has(header.frontendId, header.streamId)) {
+      return badRequest(`stream ${header.streamId} runs already`);
+    }
+    if (header.model !== info.model) return badRequest('this worker serves another model');
+    if (header.lora !== undefined && !(info.loras ?? []).includes(header.lora)) {
+      return badRequest('this worker does not have the adapter');
+    }
+    return header.promptTokens < info.contextTokens
+      ? undefined
+      : {
+          kind: 'refused',
+          code: 'WORKER_TOO_LONG',
+          message: `${header.promptTokens} prompt tokens leave no room in a context of ${info.contextTokens}`,
+          retryable: false,
+        };
+  }
+
+  #submit({ header, tokens }: Work): WorkAck {
+    const span = this.#context.tracer.start('decode', header.traceparent, {
+      model: header.model,
+      promptTokens: header.promptTokens,
+    });
+    const stream = this.#streams.open(header.frontendId, header.streamId, span);
+    const result = this.#engine.submit({
+      key: stream.key,
+      tokens,
+      maxTokens: header.maxTokens,
+      minTokens: header.minTokens ?? 0,
+      ignoreEos: header.ignoreEos ?? false,
+      stopTokenIds: header.stopTokenIds ?? [],
+      sampling: header.sampling,
+      ...(header.cacheSalt === undefined ? {} : { cacheSalt: header.cacheSalt }),
+      ...(header.lora === undefined ? {} : { lora: header.lora }),
+    });
+    if (result.kind === 'refused') {
+      this.#streams.close(stream);
+      span.end(result.code);
+      return result;
+    }
+    this.#metrics.promptTokens.inc(tokens.length);
+    this.#onChange();
+    return ACCEPTED;
+  }
+
+  #end(stream: Stream, delta: EngineDelta): void {
+    this.#streams.close(stream);
+    const isFailed = delta.finish === 'error';
+    if (isFailed) this.#metrics.failed.inc();
+    else if (delta.finish === 'cancelled') this.#metrics.cancelled.inc();
+    else this.#metrics.completed.inc();
+    stream.span.set({ outputTokens: stream.position, finish: delta.finish });
+    stream.span.end(isFailed ? delta.error?.code : undefined);
+    this.#onChange();
+    if (this.#streams.size > 0) return;
+    for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  #publish(subject: string, data: Uint8Array): boolean {
+    try {
+      this.#context.bus.publish(subject, data);
+      return true;
+    } catch (error) {
+      this.#context.log.debug(
+        { subject, reason: messageOf(error) },
+        'the bus did not take a message',
+      );
+      return false;
+    }
+  }
+}
+
+/** Nobody asked for this end: the frontend may try elsewhere. */
+function blameStop(delta: EngineDelta): EngineDelta {
+  if (delta.finish !== 'cancelled') return delta;
+  const message = 'the worker stopped before the answer was complete';
+  return {
+    ...delta,
+    finish: 'error',
+    error: { code: 'WORKER_DRAINING', message, retryable: true },
+  };
+}
