@@ -1,2 +1,10 @@
 export { BusError, type BusErrorCode } from './errors.ts';
+export type { BusErrorListener } from './guard.ts';
+export {
+  createMemoryBus,
+  type MemoryBusOptions,
+  MemoryNetwork,
+  type MemoryNetworkOptions,
+} from './memory-network.ts';
+export { connectNats, type NatsOptions } from './nats-connect.ts';
 export type * from './port.ts';

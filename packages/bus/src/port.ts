@@ -1,4 +1,7 @@
-/** A message that reached a subscription. `data` is valid only inside the handler unless copied. */
+/**
+ * A message that reached a subscription. `data` is valid only inside the handler unless copied, and starts at any byte
+ * offset: copy it before viewing it as 32-bit words. `subject` and `headers` are decoded when they are first read.
+ */
 export interface BusMessage {
   readonly subject: string;
   readonly data: Uint8Array;
@@ -7,7 +10,7 @@ export interface BusMessage {
   respond(data: Uint8Array, headers?: Record<string, string>): boolean;
 }
 
-/** Called for each message. May throw: the bus counts and logs it, and goes on with the next message. */
+/** Called for each message. May throw or reject: the bus counts and reports it, and goes on with the next message. */
 export type BusHandler = (message: BusMessage) => void;
 
 export interface Subscription {
@@ -26,8 +29,22 @@ export interface RequestOptions {
   signal?: AbortSignal;
 }
 
-/** `reconnected` means that messages may have been lost in between and watches were opened anew. */
+/**
+ * `reconnected` is only told to listeners: messages may have been lost in between, and watches are opened anew. The
+ * state that follows it is `connected`.
+ */
 export type BusStatus = 'connected' | 'disconnected' | 'reconnected' | 'closed';
+
+/** What a bus has counted since it was made. */
+export interface BusCounters {
+  /** Handlers and listeners that threw or rejected. */
+  readonly handlerErrors: number;
+  readonly reconnects: number;
+  /** Messages that `publish` refused because the buffer of a broken connection was full. */
+  readonly refusedPublishes: number;
+  /** Watches that were opened again, after a reconnect or because they fell silent. */
+  readonly watchReopens: number;
+}
 
 /**
  * The message bus as Busbar uses it: best-effort subjects (messages between two processes keep their order; any may be
@@ -36,20 +53,24 @@ export type BusStatus = 'connected' | 'disconnected' | 'reconnected' | 'closed';
  */
 export interface Bus {
   readonly status: BusStatus;
+  readonly counters: BusCounters;
   /** Largest payload that `publish` takes; larger ones throw BUS_TOO_LARGE and nothing is sent. */
   readonly maxPayloadBytes: number;
-  /** Hands the message over without waiting. While disconnected, messages are buffered up to a bound, then BUS_DISCONNECTED is thrown. */
+  /**
+   * Hands the message over without waiting and without copying: `data` must not change afterwards. While disconnected,
+   * messages are buffered up to a bound and sent, in order, after the reconnect; above it BUS_DISCONNECTED is thrown.
+   */
   publish(subject: string, data: Uint8Array, options?: PublishOptions): void;
   /** Subscriptions in the same `queue` share the messages; each message reaches one of them. */
   subscribe(subject: string, handler: BusHandler, options?: { queue?: string }): Subscription;
   /** Rejects with BUS_NO_RESPONDERS (at once), BUS_TIMEOUT, BUS_ABORTED, BUS_TOO_LARGE, BUS_DISCONNECTED or BUS_CLOSED. */
   request(subject: string, data: Uint8Array, options: RequestOptions): Promise<BusMessage>;
-  /** Opens the bucket, creates it when it is missing. `ttl`: keys may carry a time to live (leases). */
+  /** Opens the bucket, creates it when it is missing. Its keys may carry a time to live (leases). */
   bucket(name: string): Promise<Bucket>;
   onStatus(listener: (status: BusStatus) => void): () => void;
-  /** Resolves when everything published so far has reached the server. */
+  /** Resolves when everything published so far has reached the server; rejects with BUS_DISCONNECTED or BUS_CLOSED. */
   flush(): Promise<void>;
-  /** Stops subscriptions, lets running handlers finish, flushes, closes. */
+  /** Stops subscriptions, lets running handlers finish, flushes, closes. Leases stop being renewed. Never rejects. */
   close(): Promise<void>;
 }
 
@@ -64,19 +85,26 @@ export type BucketChange =
   /** Deleted, purged or expired. */
   | { kind: 'gone'; key: string; revision: number }
   /**
-   * Everything that was in the bucket when the watch (re)opened has been told. `keys` is the whole set: what is not in it
-   * is gone, even when its deletion was never heard.
+   * Everything that was in the bucket when the watch (re)opened has been told. `keys` is the whole set: what is not in
+   * it is gone. Keys that went while the watch was broken are also told as `gone` right before.
    */
   | { kind: 'snapshot'; keys: ReadonlySet<string> };
 
+/** Durable keys: letters, digits and `-/_=.`. Calls reject with BUS_DISCONNECTED at once while there is no connection. */
 export interface Bucket {
   get(key: string): Promise<BucketEntry | undefined>;
   put(key: string, value: Uint8Array): Promise<number>;
   delete(key: string): Promise<void>;
   entries(): Promise<BucketEntry[]>;
-  /** Tells all entries, then `snapshot`, then every change. Re-opens itself after a reconnect and tells a new snapshot. */
+  /**
+   * Tells all entries, then `snapshot`, then every change of a value (a renewed lease with an equal value is none). Opens
+   * itself anew after a reconnect, or when it falls silent, and then tells all entries and a snapshot again.
+   */
   watch(handler: (change: BucketChange) => void): Promise<Subscription>;
-  /** Puts a key that expires `ttlMs` after its last renewal and renews it every `renewMs`, again after each reconnect. */
+  /**
+   * Puts a key that expires `ttlMs` after its last renewal (servers may round up to a second) and renews it every
+   * `renewMs`, and at once after each reconnect, also when it has gone meanwhile. Rejects when the first put fails.
+   */
   lease(
     key: string,
     value: Uint8Array,
@@ -87,8 +115,8 @@ export interface Bucket {
 export interface Lease {
   /** False while the last renewal that the server confirmed is older than the time to live. */
   readonly isHeld: boolean;
-  /** Changes the value with the next renewal, which is sent at once. */
+  /** Changes the value and sends it at once. When that rejects, the value is kept and goes with the next renewal. */
   update(value: Uint8Array): Promise<void>;
-  /** Stops renewing and deletes the key. */
+  /** Stops renewing and deletes the key. Without a connection the key is left to expire; never rejects for that. */
   release(): Promise<void>;
 }
