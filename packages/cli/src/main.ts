@@ -27,7 +27,7 @@ process.exitCode = await runCli(
     signal,
     hurry,
     readLine,
-    isInputTty: Boolean(process.stdin.isTTY),
+    isInputTty: process.stdin.isTTY,
   },
   process.argv.slice(2),
   manifest.version,

@@ -1,0 +1,239 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Instance, WorkerInfo, WorkerLoad } from '@busbar/protocol';
+import { fakeContext } from '../testing.ts';
+import type { Facts, ReadinessBody, RouterWorker } from './facts.ts';
+import { diagnose, type Finding, renderDiagnosis } from './finding.ts';
+import { judge } from './judge.ts';
+
+const info: WorkerInfo = {
+  model: 'm',
+  engine: 'mock',
+  engineVersion: '1',
+  blockSize: 16,
+  kvBlocks: 926,
+  dpRanks: 1,
+  contextTokens: 4096,
+  maxRunning: 8,
+  kvEvents: true,
+  prefillTokensPerMs: 1,
+  decodeStepMs: 1,
+};
+
+function instance(role: Instance['role'], id: string, worker?: WorkerInfo): Instance {
+  const base = { protocol: 1, epoch: 1, pid: 1, host: 'h', startedAt: '', state: 'ready' } as const;
+  return { ...base, role, id, ...(worker === undefined ? {} : { worker }) };
+}
+
+const load: WorkerLoad = {
+  epoch: 1,
+  state: 'ready',
+  running: 0,
+  waiting: 0,
+  waitingPrefillTokens: 0,
+  freeBlocks: 800,
+  activeBlocks: 0,
+  kvBlocks: 926,
+  decodeStepMs: 1,
+  prefillTokensPerMs: 1,
+  kvSequence: 5,
+  storedBlocksTotal: 100,
+};
+
+const ready: ReadinessBody = { status: 'ready', checks: [] };
+const seen: RouterWorker = {
+  workerId: 'd',
+  truth: 'events',
+  reason: 'events arrive',
+  indexedBlocks: 100,
+  expectedCachedTokensTotal: 0,
+  reportedCachedTokensTotal: 0,
+};
+
+/** A healthy stack of one frontend, router and worker. */
+function facts(changes: Partial<Facts> = {}): Facts {
+  const process = (role: 'frontend' | 'router' | 'decode', id: string) =>
+    ({ role, id, pid: 1, state: 'ready', isManaged: true, logFile: `/l/${id}.log` }) as const;
+  return {
+    namespace: 'ns',
+    natsUrl: 'nats://n:1',
+    policy: 'predictive',
+    nats: {
+      serverId: 's',
+      serverName: 's',
+      version: '2.15.1',
+      hasJetStream: true,
+      maxPayloadBytes: 1_048_576,
+    },
+    stack: {
+      namespace: 'ns',
+      url: 'http://u',
+      natsUrl: 'nats://n:1',
+      processes: [
+        process('frontend', 'f'),
+        process('router', 'r'),
+        {
+          ...process('decode', 'd'),
+          kvBlocks: 926,
+          blockSize: 16,
+          freeBlocks: 800,
+          activeBlocks: 0,
+        },
+      ],
+    },
+    cluster: {
+      instances: new Map([
+        ['f', instance('frontend', 'f')],
+        ['r', instance('router', 'r')],
+        ['d', instance('decode', 'd', info)],
+      ]),
+      cards: [],
+      loads: new Map([['d', load]]),
+    },
+    readiness: new Map([
+      ['f', ready],
+      ['r', ready],
+      ['d', ready],
+    ]),
+    routerWorkers: new Map([['r', [seen]]]),
+    probe: { promptTokens: 600, cachedTokens: [0, 592] },
+    heardBatches: new Map([['d', 2]]),
+    storedAfter: new Map([['d', 137]]),
+    openFilesMax: 20_000,
+    ...changes,
+  };
+}
+
+function bad(changes: Partial<Facts>): Finding[] {
+  return judge(facts(changes)).filter((finding) => finding.verdict !== 'ok');
+}
+
+test('a healthy stack passes every check', () => {
+  const diagnosis = diagnose('ns', judge(facts()));
+  assert.equal(diagnosis.ok, true);
+  assert.deepEqual(bad({}), []);
+  assert.deepEqual(
+    [...new Set(diagnosis.findings.map((finding) => finding.group))],
+    ['bus', 'processes', 'KV events', 'prefix cache', 'cache size', 'machine'],
+  );
+});
+
+test('no NATS, an old one, one without JetStream, one with small payloads', () => {
+  const nats = facts().nats;
+  assert.ok(!('error' in nats));
+  assert.match(bad({ nats: { error: 'refused' } })[0]?.detail ?? '', /refused/);
+  assert.match(bad({ nats: { ...nats, version: '2.10.29' } })[0]?.advice ?? '', /2\.11 or newer/);
+  assert.match(bad({ nats: { ...nats, hasJetStream: false } })[0]?.advice ?? '', /-js/);
+  assert.match(bad({ nats: { ...nats, maxPayloadBytes: 65_536 } })[0]?.detail ?? '', /65,536/);
+});
+
+test('a process that ended, one without a lease, one that is not ready', () => {
+  const { stack, cluster } = facts();
+  const ended = {
+    ...stack,
+    processes: stack.processes.map((view) =>
+      view.id === 'r' ? { ...view, state: 'exited' as const } : view,
+    ),
+  };
+  const findings = bad({ stack: ended });
+  assert.deepEqual(
+    findings.map((finding) => [finding.name, finding.verdict]),
+    [
+      ['r', 'fail'],
+      ['router', 'fail'],
+    ],
+  );
+  assert.equal(findings[0]?.advice, 'see /l/r.log');
+  const instances = new Map(cluster?.instances);
+  instances.delete('f');
+  assert.match(
+    bad({ cluster: { instances, cards: [], loads: cluster?.loads ?? new Map() } })[0]?.detail ?? '',
+    /holds no lease/,
+  );
+  const readiness = new Map<string, ReadinessBody | undefined>([
+    ['f', { status: 'unready', checks: [{ name: 'model', ok: false, detail: 'no worker' }] }],
+    [
+      'r',
+      {
+        status: 'degraded',
+        checks: [{ name: 'kv events', ok: true, isDegraded: true, detail: 'd: none' }],
+      },
+    ],
+  ]);
+  assert.deepEqual(
+    bad({ readiness }).map((finding) => `${finding.name} ${finding.verdict} ${finding.detail}`),
+    [
+      'f fail not ready: model: no worker',
+      'r warn degraded: kv events: d: none',
+      'd fail its admin port does not answer',
+    ],
+  );
+});
+
+test('KV events: off, promised and not sent, never sent, not believed, not known', () => {
+  const { cluster } = facts();
+  const withInfo = (worker: WorkerInfo) => ({
+    cards: [],
+    loads: cluster?.loads ?? new Map(),
+    instances: new Map([...(cluster?.instances ?? []), ['d', instance('decode', 'd', worker)]]),
+  });
+  const one = (changes: Partial<Facts>): Finding => {
+    const findings = bad(changes).filter((finding) => finding.group === 'KV events');
+    assert.equal(findings.length, 1);
+    assert.equal(findings[0]?.verdict, 'fail');
+    return findings[0];
+  };
+  const off = one({ cluster: withInfo({ ...info, kvEvents: false }) });
+  assert.match(off.detail, /without KV events/);
+  assert.match(off.advice ?? '', /--no-kv-events/);
+  assert.match(one({ heardBatches: new Map() }).detail, /stored 37 blocks .* sent no event/);
+  const never = {
+    instances: cluster?.instances ?? new Map(),
+    cards: [],
+    loads: new Map([['d', { ...load, kvSequence: 0 }]]),
+  };
+  const quiet = { heardBatches: new Map(), storedAfter: new Map([['d', 100]]) };
+  assert.match(one({ ...quiet, cluster: never }).detail, /never sent an event/);
+  const demoted = { ...seen, truth: 'approximate' as const, reason: 'no events for 10 s' };
+  assert.match(
+    one({ routerWorkers: new Map([['r', [demoted]]]) }).detail,
+    /r routes to it as approximate: no events for 10 s/,
+  );
+  assert.match(one({ routerWorkers: new Map([['r', []]]) }).detail, /does not know/);
+});
+
+test('a worker that the probe did not reach is not blamed', () => {
+  const quiet = { heardBatches: new Map(), storedAfter: new Map([['d', 100]]) };
+  assert.deepEqual(bad(quiet), []);
+});
+
+test('a resend that misses fails, unless the policy does not look at prefixes', () => {
+  const probe = { promptTokens: 600, cachedTokens: [0, 0, 0, 16] };
+  assert.equal(bad({ probe })[0]?.verdict, 'fail');
+  assert.equal(bad({ probe, policy: 'round-robin' })[0]?.verdict, 'warn');
+  assert.equal(bad({ probe: { error: '503: no worker' } })[0]?.detail, '503: no worker');
+});
+
+test('a full cache and a low limit of open files are warnings', () => {
+  const { stack } = facts();
+  const full = {
+    ...stack,
+    processes: stack.processes.map((view) => ({ ...view, freeBlocks: 3, activeBlocks: 100 })),
+  };
+  const [finding] = bad({ stack: full });
+  assert.equal(finding?.verdict, 'warn');
+  assert.match(finding?.advice ?? '', /About 9 prompts of 1,500 tokens/);
+  assert.equal(bad({ openFilesMax: 1024 })[0]?.verdict, 'warn');
+});
+
+test('the tree marks each finding and counts', () => {
+  const { terminal } = fakeContext().context;
+  const diagnosis = diagnose('ns', judge(facts({ heardBatches: new Map() })));
+  const lines = renderDiagnosis(diagnosis, terminal);
+  assert.equal(diagnosis.ok, false);
+  assert.equal(lines[0], 'bus');
+  assert.equal(lines[1], '  ✓ NATS reachable: nats-server 2.15.1 at nats://n:1');
+  assert.ok(lines.some((line) => line.startsWith('  ✗ d: it stored 37 blocks')));
+  assert.ok(lines.some((line) => line.startsWith('      → ')));
+  assert.match(lines.at(-1) ?? '', /^\d+ checks, 1 failed, 0 warned$/);
+});

@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { freePort } from './ports.ts';
+import { runCli } from './run.ts';
+import { fakeContext } from './testing.ts';
+
+async function run(args: string[], env: Record<string, string> = {}) {
+  const folder = mkdtempSync(join(tmpdir(), 'busbar-run-'));
+  const fake = fakeContext({ env: { BUSBAR_STATE_DIR: folder, ...env } });
+  const exitCode = await runCli(fake.context, args, '9.9.9', folder);
+  rmSync(folder, { recursive: true });
+  return { exitCode, out: fake.out(), err: fake.err() };
+}
+
+test('--version and --help end with 0', async () => {
+  assert.deepEqual(await run(['--version']), { exitCode: 0, out: '9.9.9\n', err: '' });
+  const commands = ['up', 'down', 'ps', 'chat', 'events', 'doctor'];
+  const { out, exitCode } = await run(['--help']);
+  assert.equal(exitCode, 0);
+  for (const command of [...commands, 'simulate'])
+    assert.match(out, new RegExp(`^  ${command} `, 'm'));
+  for (const command of commands) {
+    const help = await run([command, '--help']);
+    assert.equal(help.exitCode, 0);
+    assert.match(help.out, new RegExp(`Usage: busbar ${command}`));
+    assert.match(help.out, /Examples:\n {2}\$ busbar/);
+  }
+});
+
+test('no arguments show the help', async () => {
+  const { out, exitCode } = await run([]);
+  assert.equal(exitCode, 0);
+  assert.match(out, /Usage: busbar/);
+});
+
+test('wrong usage ends with 2 and a suggestion', async () => {
+  const cases: [string[], RegExp][] = [
+    [['upp'], /unknown command 'upp'\n\(Did you mean up\?\)/],
+    [['up', '--decod', '3'], /Did you mean --decode\?/],
+    [['up', '--decode'], /argument missing/],
+    [['up', '--policy', 'random2'], /did you mean random\?/],
+    [['up', 'extra'], /too many arguments/],
+    [['ps', '--jsn'], /Did you mean --json\?/],
+    [['down', '--namespace', 'A B'], /cannot be a namespace/],
+    [['events', '--kind', 'worker.join'], /did you mean worker\.joined\?/],
+  ];
+  for (const [args, message] of cases) {
+    const { exitCode, err } = await run(args);
+    assert.equal(exitCode, 2, args.join(' '));
+    assert.match(err, message);
+  }
+  const { exitCode, err } = await run(['up'], { BUSBAR_POLICI: 'kv' });
+  assert.equal(exitCode, 2);
+  assert.match(err, /did you mean BUSBAR_POLICY\?/);
+});
+
+test('up on a taken port says who holds it and starts nothing', async () => {
+  const server = createServer();
+  const port = await new Promise<number>((resolve) => {
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      resolve(typeof address === 'object' && address !== null ? address.port : 0);
+    });
+  });
+  const { exitCode, err, out } = await run(['up', '--port', String(port)]);
+  server.close();
+  assert.equal(exitCode, 1);
+  assert.match(err, new RegExp(`port ${port} on 127.0.0.1 is held by`));
+  if (process.platform === 'linux') assert.match(err, new RegExp(`pid ${process.pid}`));
+  assert.equal(out, '');
+});
+
+test('up with a NATS that is not there says so and leaves nothing behind', async () => {
+  const { exitCode, err } = await run(
+    ['up', '--detach', '--port', String(await freePort('127.0.0.1'))],
+    {
+      BUSBAR_NATS_URL: 'nats://127.0.0.1:1',
+    },
+  );
+  assert.equal(exitCode, 1);
+  assert.match(err, /BUSBAR_NATS_URL is nats:\/\/127\.0\.0\.1:1, and nothing answers there/);
+});
+
+test('without a stack: down and ps succeed, events and doctor fail with what to do', async () => {
+  const down = await run(['down']);
+  assert.equal(down.exitCode, 0);
+  assert.match(down.out, /No stack runs/);
+  const ps = await run(['ps', '--json']);
+  assert.equal(ps.exitCode, 0);
+  assert.deepEqual(JSON.parse(ps.out), {
+    namespace: 'default',
+    url: null,
+    natsUrl: null,
+    processes: [],
+  });
+  const events = await run(['events']);
+  assert.equal(events.exitCode, 1);
+  assert.match(events.err, /busbar up/);
+});

@@ -1,0 +1,29 @@
+import type { CliContext } from './context.ts';
+import { createTerminal } from './terminal.ts';
+
+/** A context that keeps what a command writes. For tests. */
+export function fakeContext(changes: Partial<CliContext> = {}): {
+  context: CliContext;
+  out: () => string;
+  err: () => string;
+} {
+  let out = '';
+  let err = '';
+  const terminal = createTerminal(
+    { write: (text) => (out += text) },
+    { write: (text) => (err += text) },
+    {},
+  );
+  const never = new AbortController().signal;
+  const context: CliContext = {
+    terminal,
+    env: {},
+    root: '/nowhere',
+    signal: never,
+    hurry: never,
+    readLine: () => Promise.resolve(undefined),
+    isInputTty: false,
+    ...changes,
+  };
+  return { context, out: () => out, err: () => err };
+}
