@@ -1,2 +1,3 @@
+export { createRouterCore } from './core.ts';
 export type * from './types.ts';
 export { POLICIES } from './types.ts';

@@ -1,0 +1,328 @@
+import type { Rng } from '@busbar/base';
+import { createKvIndex } from '@busbar/kv-index';
+import type { KvBatch, LifeEvent, RouteReply, WorkerInfo, WorkerLoad } from '@busbar/protocol';
+import { AdmissionQueue, type Waiting } from './admission-queue.ts';
+import { Alarm } from './alarm.ts';
+import { BookingLedger } from './booking-ledger.ts';
+import { isAvailable, type Refusal } from './filter.ts';
+import { HeldBlocks } from './held-blocks.ts';
+import { KvIngest, type KvSnapshot } from './kv-ingest.ts';
+import { LifeLine } from './life-line.ts';
+import { Placer } from './placer.ts';
+import { createPolicy } from './policy.ts';
+import { RetiredEpochs } from './retired-epochs.ts';
+import { SlotPool } from './slot-pool.ts';
+import type { RequestEvent, RouterConfig, RouterCore, RouterEffect, WorkerView } from './types.ts';
+import { checkCore, viewOf } from './views.ts';
+import { WorkerRow } from './worker-row.ts';
+import { WorkerTable } from './worker-table.ts';
+import { ReuseStats } from './working-set.ts';
+
+/** Share of the asker's patience after which a waiting request is answered, so that the answer still reaches it. */
+const PATIENCE = 0.9;
+/** When to come again after a rejection. */
+const RETRY_AFTER_MS = 1_000;
+
+/**
+ * A router without its shell. `rng` breaks ties and marks decision ids; equal seeds and equal calls give equal effects. The
+ * hashes of a request are kept by reference until it ended, so the caller must not reuse the array.
+ */
+export function createRouterCore(config: RouterConfig, rng: Rng): RouterCore {
+  return new Core(config, rng);
+}
+
+class Core implements RouterCore {
+  readonly #config: RouterConfig;
+  readonly #index = createKvIndex();
+  readonly #owners = new SlotPool();
+  readonly #table = new WorkerTable();
+  readonly #retired = new RetiredEpochs();
+  readonly #alarm = new Alarm();
+  readonly #stats = new ReuseStats();
+  readonly #queue: AdmissionQueue;
+  readonly #ledger: BookingLedger;
+  readonly #ingest: KvIngest;
+  readonly #placer: Placer;
+  readonly #life: LifeLine;
+  #lastMs = 0;
+
+  constructor(config: RouterConfig, rng: Rng) {
+    this.#config = config;
+    this.#queue = new AdmissionQueue(config.queueLimit);
+    const predicted = new HeldBlocks();
+    const active = config.policy === 'kv' ? new HeldBlocks() : undefined;
+    this.#ledger = new BookingLedger(predicted, active);
+    this.#ingest = new KvIngest(this.#index, this.#retired, this.#alarm, {
+      graceMs: config.eventGraceMs,
+      usesEvents: config.policy !== 'approximate',
+    });
+    this.#placer = new Placer({
+      config,
+      rng,
+      index: this.#index,
+      owners: this.#owners,
+      predicted,
+      ledger: this.#ledger,
+      policy: createPolicy(config.policy, this.#stats, active),
+      stats: this.#stats,
+    });
+    this.#life = new LifeLine(config.routerId, this.#table, this.#ledger, this.#stats);
+  }
+
+  onWorkerJoined(workerId: string, epoch: number, info: WorkerInfo, nowMs: number): RouterEffect[] {
+    const effects = this.#begin(nowMs);
+    const known = this.#table.get(workerId);
+    if (known !== undefined) {
+      if (known.epoch === epoch && JSON.stringify(known.info) === JSON.stringify(info)) {
+        known.heardMs = nowMs;
+        known.isDraining = false;
+        this.#drain(nowMs, effects);
+        return effects;
+      }
+      this.#removeWorker(known, nowMs);
+    }
+    this.#retired.revive(workerId, epoch);
+    const isGuessing = this.#config.policy === 'approximate';
+    const row = new WorkerRow(workerId, this.#table.slots.take(), epoch, info, {
+      index: this.#index,
+      owners: this.#owners,
+      truth: isGuessing ? 'approximate' : 'events',
+      reason: isGuessing ? 'the policy does not ask for KV events' : 'no evidence against them',
+      nowMs,
+    });
+    this.#table.add(row);
+    this.#ingest.start(row, nowMs, effects);
+    this.#drain(nowMs, effects);
+    return effects;
+  }
+
+  onWorkerLeft(workerId: string, nowMs: number): RouterEffect[] {
+    this.#lastMs = nowMs;
+    const row = this.#table.get(workerId);
+    if (row !== undefined) this.#removeWorker(row, nowMs);
+    return [];
+  }
+
+  onLoad(workerId: string, load: WorkerLoad, nowMs: number): RouterEffect[] {
+    const effects = this.#begin(nowMs);
+    const row = this.#table.get(workerId);
+    if (row === undefined || this.#retired.has(workerId, load.epoch)) return effects;
+    const wasAvailable = isAvailable(row, nowMs, this.#config.loadSilenceMs);
+    if (load.epoch !== row.epoch) {
+      this.#ledger.removeWhere((booking) => booking.row === row, nowMs);
+      this.#ingest.onNewEpoch(row, load.epoch, nowMs, effects);
+    }
+    row.load = load;
+    row.heardMs = nowMs;
+    row.isDraining = load.state === 'draining';
+    row.prefillRate.learn(load.prefillTokensPerMs);
+    row.decodeStepMs.learn(load.decodeStepMs);
+    this.#ingest.onLoad(row, load, nowMs, effects);
+    if (!wasAvailable) this.#drain(nowMs, effects);
+    return effects;
+  }
+
+  onKv(workerId: string, batch: KvBatch, nowMs: number): RouterEffect[] {
+    const effects = this.#begin(nowMs);
+    const row = this.#table.get(workerId);
+    if (row !== undefined) this.#ingest.onBatch(row, batch, nowMs, effects);
+    return effects;
+  }
+
+  onKvSnapshot(workerId: string, snapshot: KvSnapshot, nowMs: number): RouterEffect[] {
+    const effects = this.#begin(nowMs);
+    const row = this.#table.get(workerId);
+    if (row !== undefined && this.#ingest.onSnapshot(row, snapshot, nowMs, effects)) {
+      this.#drain(nowMs, effects);
+    }
+    return effects;
+  }
+
+  onKvSyncFailed(workerId: string, nowMs: number): RouterEffect[] {
+    const effects = this.#begin(nowMs);
+    const row = this.#table.get(workerId);
+    if (row !== undefined && this.#ingest.onSyncFailed(row, nowMs, effects)) {
+      this.#drain(nowMs, effects);
+    }
+    return effects;
+  }
+
+  onRequest(event: RequestEvent, nowMs: number): RouterEffect[] {
+    const effects = this.#begin(nowMs);
+    const rows = this.#table.ofModel(event.request.model);
+    if (rows.length === 0) {
+      effects.push(reject(event.key, 'ROUTER_NO_WORKERS', 'no worker serves this model'));
+      return effects;
+    }
+    this.#checkBlockSizes(rows, event, nowMs, effects);
+    const placed = this.#placer.place(rows, event, nowMs);
+    if (typeof placed === 'string') this.#wait(event, placed, nowMs, effects);
+    else {
+      effects.push(placed);
+      this.#alarm.ask(nowMs + this.#config.bookingTtlMs, effects);
+    }
+    return effects;
+  }
+
+  onRequestCancelled(key: number, nowMs: number): RouterEffect[] {
+    this.#lastMs = nowMs;
+    this.#queue.remove(key);
+    return [];
+  }
+
+  onLife(frontendId: string, event: LifeEvent, hashes: Uint32Array, nowMs: number): RouterEffect[] {
+    const effects = this.#begin(nowMs);
+    const row = this.#life.onEvent(frontendId, event, hashes, nowMs);
+    if (row === undefined) return effects;
+    if (row.approximate !== undefined) {
+      this.#alarm.ask(nowMs + this.#config.approximateTtlMs, effects);
+    }
+    if (event.kind === 'firstToken') this.#ingest.judge(row, nowMs, effects);
+    else if (event.kind === 'ended') this.#drain(nowMs, effects);
+    return effects;
+  }
+
+  onFrontendLeft(frontendId: string, nowMs: number): RouterEffect[] {
+    const effects = this.#begin(nowMs);
+    this.#ledger.removeWhere((booking) => booking.frontendId === frontendId, nowMs);
+    for (const { event } of this.#queue.entries()) {
+      if (event.request.frontendId === frontendId) this.#queue.remove(event.key);
+    }
+    this.#drain(nowMs, effects);
+    return effects;
+  }
+
+  onTick(nowMs: number): RouterEffect[] {
+    const effects = this.#begin(nowMs);
+    const { bookingTtlMs, approximateTtlMs } = this.#config;
+    this.#alarm.reset();
+    this.#ledger.expire(nowMs - bookingTtlMs, nowMs);
+    for (const row of this.#table.all()) {
+      this.#ledger.expirePredictions(row, nowMs - approximateTtlMs);
+      row.approximate?.expire(nowMs - approximateTtlMs);
+      const usedMs = row.approximate?.oldestMs;
+      if (usedMs !== undefined) this.#alarm.ask(usedMs + approximateTtlMs, effects);
+      row.workingSet.expire(nowMs, this.#stats);
+      this.#ingest.judge(row, nowMs, effects);
+    }
+    this.#drain(nowMs, effects);
+    for (const waiting of this.#queue.entries()) {
+      if (waiting.deadlineMs <= nowMs) this.#expire(waiting, effects);
+      else this.#alarm.ask(waiting.deadlineMs, effects);
+    }
+    const oldestMs = this.#ledger.oldestMs;
+    if (oldestMs !== undefined) this.#alarm.ask(oldestMs + bookingTtlMs, effects);
+    return effects;
+  }
+
+  workers(): WorkerView[] {
+    const { loadSilenceMs } = this.#config;
+    return this.#table
+      .rows()
+      .map((row) => viewOf(row, isAvailable(row, this.#lastMs, loadSilenceMs)));
+  }
+
+  checkInvariants(): void {
+    checkCore(this.#table, this.#ledger, this.#index, this.#owners);
+  }
+
+  #begin(nowMs: number): RouterEffect[] {
+    this.#lastMs = nowMs;
+    return [];
+  }
+
+  #removeWorker(row: WorkerRow, nowMs: number): void {
+    this.#ledger.removeWhere((booking) => booking.row === row, nowMs);
+    row.dispose();
+    this.#table.remove(row);
+    this.#retired.add(row.workerId, row.epoch);
+    this.#retired.add(row.workerId, row.stream.epoch);
+  }
+
+  #checkBlockSizes(
+    rows: readonly WorkerRow[],
+    event: RequestEvent,
+    nowMs: number,
+    effects: RouterEffect[],
+  ): void {
+    const blocks = event.hashes.length >> 1;
+    if (blocks < 2) return;
+    for (const row of rows) {
+      const own = event.request.promptTokens / row.info.blockSize;
+      // The last block may be left out because engines compute the last token anyway.
+      if (blocks > own || blocks < own - 2) {
+        this.#ingest.onBlockSizeMismatch(row, nowMs, effects);
+      }
+    }
+  }
+
+  /** Nobody can take the request now: it waits if that may change, and is refused if not. */
+  #wait(event: RequestEvent, refusal: Refusal, nowMs: number, effects: RouterEffect[]): void {
+    if (refusal === 'too-long') {
+      const message = 'the prompt does not fit the context or the cache of any worker';
+      effects.push(reject(event.key, 'ROUTER_BAD_REQUEST', message, undefined));
+      return;
+    }
+    if (refusal === 'no-adapter') {
+      const message = `no worker has the adapter ${event.request.lora}`;
+      effects.push(reject(event.key, 'ROUTER_BAD_REQUEST', message, undefined));
+      return;
+    }
+    const waitMs = Math.min(this.#config.queueWaitMs, event.request.deadlineMs * PATIENCE);
+    if (this.#queue.add(event, nowMs + waitMs)) {
+      this.#alarm.ask(nowMs + waitMs, effects);
+      return;
+    }
+    const message = `${this.#queue.limit} requests wait for a worker already`;
+    effects.push(reject(event.key, 'ROUTER_QUEUE_FULL', message));
+  }
+
+  /** Places whoever can be placed now, longest waiting first. */
+  #drain(nowMs: number, effects: RouterEffect[]): void {
+    if (this.#queue.length === 0) return;
+    const stuck = new Set<string>();
+    for (const { event } of this.#queue.entries()) {
+      const { model } = event.request;
+      const rows = this.#table.ofModel(model);
+      if (rows.length === 0 || stuck.has(model)) continue;
+      const placed = this.#placer.place(rows, event, nowMs);
+      if (typeof placed === 'string') {
+        // Requests without wishes of their own are refused alike.
+        if (isPlain(event)) stuck.add(model);
+        continue;
+      }
+      this.#queue.remove(event.key);
+      effects.push(placed);
+      this.#alarm.ask(nowMs + this.#config.bookingTtlMs, effects);
+    }
+  }
+
+  #expire({ event }: Waiting, effects: RouterEffect[]): void {
+    this.#queue.remove(event.key);
+    const isServed = this.#table.ofModel(event.request.model).length > 0;
+    effects.push(
+      isServed
+        ? reject(event.key, 'ROUTER_DEADLINE', 'no worker became free in time')
+        : reject(event.key, 'ROUTER_NO_WORKERS', 'the last worker of this model left'),
+    );
+  }
+}
+
+function isPlain({ request }: RequestEvent): boolean {
+  return (
+    request.excluded === undefined && request.workerId === undefined && request.lora === undefined
+  );
+}
+
+type RejectCode = Extract<RouteReply, { kind: 'reject' }>['code'];
+
+function reject(
+  key: number,
+  code: RejectCode,
+  message: string,
+  retryAfterMs: number | undefined = RETRY_AFTER_MS,
+): RouterEffect {
+  const reply: RouteReply = { kind: 'reject', code, message };
+  if (retryAfterMs !== undefined) reply.retryAfterMs = retryAfterMs;
+  return { kind: 'reply', key, reply, record: undefined };
+}

@@ -1,0 +1,101 @@
+import type { LifeEvent } from '@busbar/protocol';
+import type { Booking } from './booking.ts';
+import type { BookingLedger } from './booking-ledger.ts';
+import type { WorkerRow } from './worker-row.ts';
+import type { WorkerTable } from './worker-table.ts';
+import type { ReuseStats } from './working-set.ts';
+
+/** Computed tokens from which on a first token tells the prefill rate; below, fixed costs of a step prevail. */
+const RATE_TOKENS = 256;
+
+/** Follows placed requests by what frontends report, and learns from it. */
+export class LifeLine {
+  readonly #routerId: string;
+  readonly #table: WorkerTable;
+  readonly #ledger: BookingLedger;
+  readonly #stats: ReuseStats;
+
+  constructor(routerId: string, table: WorkerTable, ledger: BookingLedger, stats: ReuseStats) {
+    this.#routerId = routerId;
+    this.#table = table;
+    this.#ledger = ledger;
+    this.#stats = stats;
+  }
+
+  /** The worker that the event changed; undefined when nothing did. */
+  onEvent(
+    frontendId: string,
+    event: LifeEvent,
+    hashes: Uint32Array,
+    nowMs: number,
+  ): WorkerRow | undefined {
+    if (event.kind === 'booked') return this.#onBooked(frontendId, event, hashes, nowMs);
+    const booking = this.#ledger.get(event.decisionId);
+    if (booking === undefined) return undefined;
+    if (event.kind === 'firstToken') this.#onFirstToken(booking, event, nowMs);
+    else this.#onEnded(booking, event, nowMs);
+    return booking.row;
+  }
+
+  /** A booking of another router; our own was booked with the decision. */
+  #onBooked(
+    frontendId: string,
+    event: Extract<LifeEvent, { kind: 'booked' }>,
+    hashes: Uint32Array,
+    nowMs: number,
+  ): WorkerRow | undefined {
+    const row = this.#table.get(event.workerId);
+    if (row === undefined || event.routerId === this.#routerId) return undefined;
+    const cachedTokens = Math.min(event.expectedCachedTokens, event.promptTokens - 1);
+    const booking = this.#ledger.add({
+      decisionId: event.decisionId,
+      routerId: event.routerId,
+      frontendId,
+      row,
+      hashes,
+      promptTokens: event.promptTokens,
+      cachedTokens,
+      seenTokens: cachedTokens,
+      predictedFrom: 0,
+      bookedMs: nowMs,
+    });
+    if (booking === undefined) return undefined;
+    row.workingSet.use(hashes, nowMs, this.#stats);
+    return row;
+  }
+
+  #onFirstToken(
+    booking: Booking,
+    event: Extract<LifeEvent, { kind: 'firstToken' }>,
+    nowMs: number,
+  ): void {
+    const { row } = booking;
+    if (!booking.isPrefilling) return;
+    const wasAlone = row.booked.oldestPrefill === booking && row.booked.requests === 1;
+    this.#ledger.firstToken(booking, nowMs);
+    // What other routers expected may rest on their predictions; only our own sight is judged.
+    if (booking.routerId === this.#routerId) {
+      row.truth.onReported(booking.seenTokens, event.cachedTokens);
+    }
+    const cachedBlocks = Math.floor(event.cachedTokens / row.info.blockSize);
+    row.truth.onPrefill((booking.hashes.length >> 1) - cachedBlocks, booking.bookedMs, nowMs);
+    row.approximate?.use(booking.hashes, nowMs);
+    const computed = booking.promptTokens - event.cachedTokens;
+    const isReporting = row.load !== undefined && row.load.prefillTokensPerMs > 0;
+    if (wasAlone && !isReporting && computed >= RATE_TOKENS) {
+      row.prefillRate.learn(computed / event.ttftMs);
+    }
+  }
+
+  #onEnded(booking: Booking, event: Extract<LifeEvent, { kind: 'ended' }>, nowMs: number): void {
+    const { row } = booking;
+    const hasRun = !booking.isPrefilling || event.outcome === 'completed';
+    this.#ledger.remove(booking, nowMs);
+    if (!hasRun) return;
+    row.serviceMs.learn(nowMs - booking.bookedMs);
+    if (row.approximate === undefined) return;
+    row.approximate.use(booking.hashes, nowMs);
+    const whole = Math.floor((booking.promptTokens + event.outputTokens) / row.info.blockSize);
+    row.approximate.useAnonymous(whole - (booking.hashes.length >> 1), nowMs);
+  }
+}
