@@ -1,0 +1,47 @@
+import { messageOf } from '@busbar/base';
+import type { SimulationRun } from './simulation.ts';
+
+/**
+ * What must hold at the end of every run, whatever the policy: each request ended exactly once, no router holds a booking, no router
+ * believes in more blocks than a worker has, and every part's own invariants. Answers the violations, none when all is well.
+ */
+export function checkRun(run: SimulationRun): string[] {
+  const violations: string[] = [];
+  if (!run.isFinished) violations.push('requests hang');
+  run.records.forEach((record, i) => {
+    if (record.ends !== 1) violations.push(`request ${i} ended ${record.ends} times`);
+    if (record.cachedTokens >= record.request.tokens.length) {
+      violations.push(`request ${i} computed no prompt token`);
+    }
+  });
+  for (const worker of run.workers) {
+    collect(violations, worker.id, () => worker.mocker.checkInvariants());
+    const { running, waiting, activeBlocks } = worker.mocker.load();
+    if (worker.isAlive && running + waiting + activeBlocks > 0) {
+      violations.push(`${worker.id} still works: ${running} running, ${activeBlocks} blocks`);
+    }
+  }
+  const blocks = new Map(run.workers.map(({ id, mocker }) => [id, mocker.blocks().length >> 1]));
+  run.routers.forEach((router, i) => {
+    collect(violations, `router ${i}`, () => router.checkInvariants());
+    for (const view of router.workers()) {
+      const name = `router ${i} on ${view.workerId}`;
+      if (view.bookedRequests !== 0 || view.bookedPrefillTokens !== 0) {
+        violations.push(`${name}: ${view.bookedRequests} bookings left`);
+      }
+      const held = blocks.get(view.workerId) ?? 0;
+      if (view.truth === 'events' && view.indexedBlocks > held) {
+        violations.push(`${name}: ${view.indexedBlocks} blocks indexed, ${held} held`);
+      }
+    }
+  });
+  return violations;
+}
+
+function collect(violations: string[], name: string, check: () => void): void {
+  try {
+    check();
+  } catch (error) {
+    violations.push(`${name}: ${messageOf(error)}`);
+  }
+}

@@ -1,0 +1,14 @@
+export { checkRun } from './check.ts';
+export { type CommandOutput, runSimulateCommand } from './command.ts';
+export { type CompareOptions, compare, runOnce } from './compare.ts';
+export { renderPolicyTable, shortfalls } from './policy-table.ts';
+export { routerFactory } from './router-factory.ts';
+export { type SimulationOptions, type SimulationRun, simulate } from './simulation.ts';
+export { type RunSummary, summarize } from './summary.ts';
+export { renderTable } from './table.ts';
+export { DEFAULT_TIMING, type Timing } from './timing.ts';
+export type * from './workload.ts';
+export { WORKLOADS } from './workloads/catalog.ts';
+export { traceWorkload } from './workloads/mooncake.ts';
+export { mooncakeShape } from './workloads/mooncake-shape.ts';
+export { type MooncakeRecord, parseMooncakeTrace } from './workloads/mooncake-trace.ts';

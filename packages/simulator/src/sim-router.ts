@@ -1,0 +1,101 @@
+import type { KvBatch, LifeEvent, RouteReply, RouteRequest } from '@busbar/protocol';
+import type { RouterCore, RouterEffect } from '@busbar/routing';
+import type { EventHeap } from './event-heap.ts';
+import type { SimWorker } from './sim-worker.ts';
+
+export interface LifeMessage {
+  event: LifeEvent;
+  hashes: Uint32Array;
+}
+
+export interface RouterPorts {
+  heap: EventHeap;
+  hopMs: number;
+  worker(id: string): SimWorker | undefined;
+  reply(key: number, reply: RouteReply): void;
+  /** A router changed its mind about what it knows of a worker's cache. */
+  truthChanged(workerId: string, change: string): void;
+}
+
+/** The shell of a router core: carries events in and effects out over the virtual bus, and decides nothing. */
+export class SimRouter {
+  readonly core: RouterCore;
+  readonly #ports: RouterPorts;
+  #wakeAtMs = Number.POSITIVE_INFINITY;
+
+  constructor(core: RouterCore, ports: RouterPorts) {
+    this.core = core;
+    this.#ports = ports;
+  }
+
+  join(worker: SimWorker): void {
+    this.#carryOut(this.core.onWorkerJoined(worker.id, worker.epoch, worker.info, this.#nowMs));
+  }
+
+  leave(workerId: string): void {
+    this.#carryOut(this.core.onWorkerLeft(workerId, this.#nowMs));
+  }
+
+  load(worker: SimWorker, load: ReturnType<SimWorker['load']>): void {
+    this.#carryOut(this.core.onLoad(worker.id, load, this.#nowMs));
+  }
+
+  kv(workerId: string, batch: KvBatch): void {
+    this.#carryOut(this.core.onKv(workerId, batch, this.#nowMs));
+  }
+
+  life(frontendId: string, messages: readonly LifeMessage[]): void {
+    for (const { event, hashes } of messages) {
+      this.#carryOut(this.core.onLife(frontendId, event, hashes, this.#nowMs));
+    }
+  }
+
+  request(key: number, request: RouteRequest, hashes: Uint32Array): void {
+    this.#carryOut(this.core.onRequest({ key, request, hashes }, this.#nowMs));
+  }
+
+  get #nowMs(): number {
+    return this.#ports.heap.nowMs;
+  }
+
+  #carryOut(effects: RouterEffect[]): void {
+    const { heap, hopMs } = this.#ports;
+    for (const effect of effects) {
+      if (effect.kind === 'reply') {
+        heap.after(hopMs, () => this.#ports.reply(effect.key, effect.reply));
+      } else if (effect.kind === 'sync') {
+        heap.after(hopMs, () => this.#sync(effect.workerId));
+      } else if (effect.kind === 'wake') {
+        this.#wake(effect.atMs);
+      } else {
+        const { from, to, reason } = effect;
+        this.#ports.truthChanged(effect.workerId, `${from} to ${to}: ${reason}`);
+      }
+    }
+  }
+
+  /** Runs at the worker: what it holds now reaches the router one hop later. */
+  #sync(workerId: string): void {
+    const worker = this.#ports.worker(workerId);
+    const snapshot = worker?.isAlive ? worker.snapshot() : undefined;
+    this.#ports.heap.after(this.#ports.hopMs, () => {
+      if (snapshot === undefined) {
+        this.#carryOut(this.core.onKvSyncFailed(workerId, this.#nowMs));
+        return;
+      }
+      const { epoch, sequence, hashes } = snapshot;
+      const parts = [{ dpRank: 0, tier: 'device' as const, hashes }];
+      this.#carryOut(this.core.onKvSnapshot(workerId, { epoch, sequence, parts }, this.#nowMs));
+    });
+  }
+
+  #wake(atMs: number): void {
+    if (atMs >= this.#wakeAtMs) return;
+    this.#wakeAtMs = atMs;
+    this.#ports.heap.at(atMs, () => {
+      if (this.#wakeAtMs !== atMs) return;
+      this.#wakeAtMs = Number.POSITIVE_INFINITY;
+      this.#carryOut(this.core.onTick(this.#nowMs));
+    });
+  }
+}

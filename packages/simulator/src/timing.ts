@@ -1,0 +1,23 @@
+/** Times outside the engines, in milliseconds, as measured on one machine. */
+export interface Timing {
+  /** One hop over the bus. */
+  hopMs: number;
+  /** Template, tokenizing and hashing in a frontend. */
+  frontendMs: number;
+  /** From the end of a step until routers hear of its blocks; a hop when nothing batches them. */
+  kvDelayMs: number;
+  loadIntervalMs: number;
+  /** Missed heartbeats until a frontend gives up on a worker. */
+  detectMs: number;
+  /** Time to live of a lease: until routers see that a worker is gone. */
+  leaseTtlMs: number;
+}
+
+export const DEFAULT_TIMING: Timing = {
+  hopMs: 0.25,
+  frontendMs: 1,
+  kvDelayMs: 1,
+  loadIntervalMs: 100,
+  detectMs: 350,
+  leaseTtlMs: 3000,
+};
