@@ -24,17 +24,29 @@ export interface Detokenizer {
   flush(): string;
 }
 
+export interface EncodeOptions {
+  /** Adds what the model puts around a text, for example a begin token. Default false. */
+  addSpecialTokens?: boolean;
+  /** Special tokens in the text become their ids; else they are encoded as plain text. Default false. */
+  parseSpecial?: boolean;
+  /** Ends the wait for a thread with TokenizerError TOKENIZER_ABORTED. */
+  signal?: AbortSignal;
+}
+
 /** The tokenizer of one model. `encode` ids equal those of Hugging Face's library for the same tokenizer.json. */
 export interface Tokenizer {
   readonly vocabularySize: number;
   readonly eosTokenIds: readonly number[];
   /** Which code path encodes: "fast" only after its self-check passed at load. */
   readonly encoderKind: 'huggingface' | 'fast';
-  /** Adds no special tokens of its own unless `addSpecialTokens`. Special tokens in the text become ids only with `parseSpecial`. */
-  encode(
-    text: string,
-    options?: { addSpecialTokens?: boolean; parseSpecial?: boolean; signal?: AbortSignal },
-  ): Promise<Uint32Array> | Uint32Array;
+  /** Sentences an operator should read, for example why the fast path is off. Empty when all is well. */
+  readonly notes: readonly string[];
+  /**
+   * Adds no special tokens of its own unless `addSpecialTokens`. Special tokens in the text become ids only with `parseSpecial`.
+   * Answers at once where that takes at most some milliseconds, else through a thread. Unpaired surrogates count as U+FFFD.
+   * Throws or rejects with TokenizerError TOKENIZER_BUSY, TOKENIZER_ABORTED, TOKENIZER_CLOSED or TOKENIZER_FAILED.
+   */
+  encode(text: string, options?: EncodeOptions): Promise<Uint32Array> | Uint32Array;
   /** Renders the model's chat template. Throws TokenizerError TOKENIZER_TEMPLATE with the template's own message. */
   renderChat(messages: ChatMessage[], options?: TemplateOptions): string;
   createDetokenizer(): Detokenizer;

@@ -1,0 +1,74 @@
+import type { IdBuffer } from '../id-buffer.ts';
+import type { FastModel } from './fast-model.ts';
+import { MergeTable } from './merge-table.ts';
+import { Merger } from './merger.ts';
+import { PieceCache } from './piece-cache.ts';
+import { splitPieces } from './split.ts';
+import { TokenIndex } from './token-index.ts';
+
+/** Below U+0300 nothing composes or reorders, so such text is NFC as it stands. */
+const MAY_CHANGE_UNDER_NFC = /[^\0-\u02ff]/;
+const MAX_CACHED_IDS = 64;
+const SCRATCH_BYTES = 8192;
+
+/**
+ * Byte-level BPE over a FastModel. Takes the text between added tokens, well-formed; gives the ids that Hugging Face's
+ * library gives for it. Synchronous; one instance per thread.
+ */
+export class FastEncoder {
+  readonly #model: FastModel;
+  readonly #merger: Merger;
+  readonly #wholePieces: TokenIndex | undefined;
+  readonly #cache = new PieceCache();
+  readonly #utf8 = new TextEncoder();
+  #bytes = new Uint8Array(SCRATCH_BYTES);
+
+  constructor(model: FastModel) {
+    this.#model = model;
+    this.#merger = new Merger(new MergeTable(model.mergeSlots));
+    const slots = model.wholePieceSlots;
+    this.#wholePieces = slots && new TokenIndex(slots, model.vocabulary);
+  }
+
+  /** Appends the ids of `text` to `out`. */
+  encodeInto(text: string, out: IdBuffer): void {
+    const { normalizesNfc, splitSteps } = this.#model;
+    const normal = normalizesNfc && MAY_CHANGE_UNDER_NFC.test(text) ? text.normalize('NFC') : text;
+    for (const piece of splitPieces(normal, splitSteps)) {
+      out.reserve(MAX_CACHED_IDS);
+      const known = this.#cache.read(piece, out.ids, out.length);
+      if (known >= 0) {
+        out.length += known;
+        continue;
+      }
+      const count = this.#encodePiece(piece);
+      out.append(this.#merger.symbols, count);
+      this.#cache.write(piece, this.#merger.symbols, count);
+    }
+  }
+
+  /** Leaves the ids of the piece in the merger's symbols and returns how many they are. */
+  #encodePiece(piece: string): number {
+    const length = this.#toBytes(piece);
+    const bytes = this.#bytes;
+    const merger = this.#merger;
+    merger.reserve(length);
+    const whole = this.#wholePieces?.find(bytes, length) ?? -1;
+    if (whole >= 0) {
+      merger.symbols[0] = whole;
+      return 1;
+    }
+    const { byteIds } = this.#model;
+    for (let i = 0; i < length; i++) merger.symbols[i] = byteIds[bytes[i]!]!;
+    return merger.merge(length);
+  }
+
+  #toBytes(piece: string): number {
+    const mostBytes = piece.length * 3;
+    if (mostBytes > this.#bytes.length) this.#bytes = new Uint8Array(mostBytes);
+    else if (mostBytes <= SCRATCH_BYTES && this.#bytes.length > SCRATCH_BYTES) {
+      this.#bytes = new Uint8Array(SCRATCH_BYTES);
+    }
+    return this.#utf8.encodeInto(piece, this.#bytes).written;
+  }
+}
