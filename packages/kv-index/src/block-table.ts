@@ -1,5 +1,7 @@
+import { mix, slotOf } from './mix.ts';
+
 const HASH_WORDS = 2;
-const MIN_CAPACITY = 1024;
+const MIN_CAPACITY = 64;
 /** Doubles above the first, to 0.4, and halves below the second, to 0.6; both are far from the next change. */
 const MAX_LOAD = 0.8;
 const MIN_LOAD = 0.3;
@@ -10,36 +12,31 @@ const MIN_LOAD = 0.3;
  * hash 0, which marks free entries, has a place of its own behind the last one.
  *
  * The fields are open to the loops of this package, which change owner bits in place; only methods of the table add and
- * delete entries or replace `words`.
+ * delete entries or replace `words`. `mixed` is always `mix(low, high)`.
  */
 export class BlockTable {
   words: Uint32Array;
   /** Words of the owner bitset. */
   ownerWords: number;
   stride: number;
+  capacity = MIN_CAPACITY;
   /** Index of the entry of hash 0, one past the last slot. */
   end: number;
-  /** The top bits of a mixed hash are the slot. */
-  shift: number;
+  shift = shiftOf(MIN_CAPACITY);
   used = 0;
 
   constructor(ownerWords: number) {
     this.ownerWords = ownerWords;
     this.stride = HASH_WORDS + ownerWords;
     this.end = MIN_CAPACITY * this.stride;
-    this.shift = shiftOf(MIN_CAPACITY);
     this.words = new Uint32Array(this.end + this.stride);
   }
 
-  get capacity(): number {
-    return this.end / this.stride;
-  }
-
   /** Index of the block's entry, or of the free entry where the search ended. */
-  find(low: number, high: number): number {
+  find(low: number, high: number, mixed: number): number {
     const { words, stride, end } = this;
     if ((low | high) === 0) return end;
-    let at = slotOf(low, high, this.shift) * stride;
+    let at = slotOf(mixed, this.shift) * stride;
     for (;;) {
       const entryLow = words[at]!;
       const entryHigh = words[at + 1]!;
@@ -51,13 +48,13 @@ export class BlockTable {
   }
 
   /** Occupies the free entry `at`, as `find` gave it. The caller sets an owner bit. May move all entries: returns the new index. */
-  add(at: number, low: number, high: number): number {
+  add(at: number, low: number, high: number, mixed: number): number {
     this.used++;
     this.words[at] = low;
     this.words[at + 1] = high;
     if (this.used <= this.capacity * MAX_LOAD) return at;
     this.#rehash(this.capacity * 2);
-    return this.find(low, high);
+    return this.find(low, high, mixed);
   }
 
   isFree(at: number): boolean {
@@ -88,7 +85,7 @@ export class BlockTable {
       const low = words[next]!;
       const high = words[next + 1]!;
       if ((low | high) === 0) break;
-      const home = slotOf(low, high, shift) * stride;
+      const home = slotOf(mix(low, high), shift) * stride;
       const fromHome = next >= home ? next - home : next - home + end;
       const fromHole = next >= hole ? next - hole : next - hole + end;
       if (fromHome >= fromHole) {
@@ -99,8 +96,9 @@ export class BlockTable {
     for (let i = 0; i < stride; i++) words[hole + i] = 0;
   }
 
-  /** Gives memory back after deletions. */
+  /** Gives memory back after deletions; may move all entries. */
   shrink(): void {
+    if (this.used >= this.capacity * MIN_LOAD) return;
     let capacity = this.capacity;
     while (capacity > MIN_CAPACITY && this.used < capacity * MIN_LOAD) capacity /= 2;
     if (capacity !== this.capacity) this.#rehash(capacity);
@@ -127,12 +125,12 @@ export class BlockTable {
     const shift = shiftOf(capacity);
     const newEnd = capacity * stride;
     const moved = new Uint32Array(newEnd + stride);
-    // Slots are the top bits of a hash, so both tables are walked from front to back.
+    // Slots are the top bits of what `mix` gives, so both tables are walked from front to back.
     for (let from = 0; from < end; from += stride) {
       const low = words[from]!;
       const high = words[from + 1]!;
       if ((low | high) === 0) continue;
-      let to = slotOf(low, high, shift) * stride;
+      let to = slotOf(mix(low, high), shift) * stride;
       while ((moved[to]! | moved[to + 1]!) !== 0) {
         to += stride;
         if (to === newEnd) to = 0;
@@ -141,14 +139,10 @@ export class BlockTable {
     }
     for (let i = 0; i < stride; i++) moved[newEnd + i] = words[end + i]!;
     this.words = moved;
+    this.capacity = capacity;
     this.end = newEnd;
     this.shift = shift;
   }
-}
-
-/** The slot of a hash. Mixes again, because an engine's hashes may be counters; the factors are odd and have no other meaning. */
-export function slotOf(low: number, high: number, shift: number): number {
-  return Math.imul(low ^ Math.imul(high, 0x9e3779b1), 0x85ebca6b) >>> shift;
 }
 
 function shiftOf(capacity: number): number {

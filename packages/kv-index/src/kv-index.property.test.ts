@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { slotOf } from './block-table.ts';
 import { createKvIndex, createReferenceKvIndex, type KvIndex } from './index.ts';
+import { mix } from './mix.ts';
 
 type Command =
   | { kind: 'store' | 'remove'; owner: number; names: number[] }
@@ -10,11 +10,10 @@ type Command =
 
 /** Names of blocks, few enough that stores, removals and matches meet. */
 const NAMES = 4000;
-const SLOT_SHIFT = 22;
 
 /**
  * Hashes that are hard for the table: the hash 0, counters, equal low words, equal high words, and many that share the last
- * slots of the table, so that runs are long and go on at its front.
+ * slots of one table, so that runs are long and go on at its front.
  */
 const universe = createUniverse();
 
@@ -23,8 +22,7 @@ function createUniverse(): [number, number][] {
   for (let i = 1; i < NAMES / 4; i++) hashes.push([i, 0], [0, i]);
   for (let i = 1; hashes.length < NAMES; i++) {
     const hash: [number, number] = [Math.imul(i, 0x27d4eb2d) >>> 0, i * 7];
-    const slot = slotOf(hash[0], hash[1], SLOT_SHIFT);
-    if (slot > 1018) hashes.push(hash);
+    if (mix(...hash) >>> 18 === 0x3fff) hashes.push(hash);
   }
   return hashes;
 }

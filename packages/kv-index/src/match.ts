@@ -1,4 +1,5 @@
-import { type BlockTable, slotOf } from './block-table.ts';
+import type { BlockTable } from './block-table.ts';
+import { mix, segmentOf, slotOf } from './mix.ts';
 
 /** Blocks whose entries are fetched together before they are compared. */
 const GROUP = 16;
@@ -7,7 +8,8 @@ const OWNERS_AT = 2;
 
 /** Room that matches share; the contents mean nothing between calls. */
 export interface MatchScratch {
-  /** First entry to compare for each block of a group, and what lies there. */
+  /** The segment of each block of a group, the first entry to compare in it, and what lies there. */
+  segments: Uint8Array;
   starts: Int32Array;
   heads: Uint32Array;
   /** Owners that hold every block so far, as a bitset, and which of its words are not 0 yet. */
@@ -17,6 +19,7 @@ export interface MatchScratch {
 
 export function createMatchScratch(ownerWords: number): MatchScratch {
   return {
+    segments: new Uint8Array(GROUP),
     starts: new Int32Array(GROUP),
     heads: new Uint32Array(GROUP),
     alive: new Uint32Array(ownerWords),
@@ -30,31 +33,32 @@ export function createMatchScratch(ownerWords: number): MatchScratch {
  * an owner has, so the result is exact after any history.
  */
 export function matchOwners(
-  table: BlockTable,
+  tables: readonly BlockTable[],
   hashes: Uint32Array,
   overlaps: Uint32Array,
   scratch: MatchScratch,
 ): void {
   overlaps.fill(0);
-  if (table.ownerWords === 1) matchNarrow(table, hashes, overlaps, scratch);
-  else matchWide(table, hashes, overlaps, scratch);
+  if (scratch.alive.length === 1) matchNarrow(tables, hashes, overlaps, scratch);
+  else matchWide(tables, hashes, overlaps, scratch);
 }
 
 function matchNarrow(
-  table: BlockTable,
+  tables: readonly BlockTable[],
   hashes: Uint32Array,
   overlaps: Uint32Array,
   scratch: MatchScratch,
 ): void {
   const blocks = hashes.length >> 1;
-  const words = table.words;
+  const { segments, starts } = scratch;
   let alive = ownerMask(0, overlaps.length);
   for (let from = 0; from < blocks; from += GROUP) {
     const to = Math.min(from + GROUP, blocks);
-    fetchGroup(table, hashes, from, to, scratch);
+    fetchGroup(tables, hashes, from, to, scratch);
     for (let block = from; block < to; block++) {
-      const at = probe(table, scratch.starts[block - from]!, hashes, block);
-      const lost = alive & ~words[at + OWNERS_AT]!;
+      const table = tables[segments[block - from]!]!;
+      const at = probe(table, starts[block - from]!, hashes, block);
+      const lost = alive & ~table.words[at + OWNERS_AT]!;
       if (lost === 0) continue;
       setOverlaps(overlaps, 0, lost, block);
       alive ^= lost;
@@ -65,24 +69,25 @@ function matchNarrow(
 }
 
 function matchWide(
-  table: BlockTable,
+  tables: readonly BlockTable[],
   hashes: Uint32Array,
   overlaps: Uint32Array,
   scratch: MatchScratch,
 ): void {
   const blocks = hashes.length >> 1;
-  const words = table.words;
-  const { alive, live } = scratch;
-  let liveWords = Math.min(table.ownerWords, Math.ceil(overlaps.length / OWNER_BITS));
+  const { segments, starts, alive, live } = scratch;
+  let liveWords = Math.min(alive.length, Math.ceil(overlaps.length / OWNER_BITS));
   for (let word = 0; word < liveWords; word++) {
     alive[word] = ownerMask(word, overlaps.length);
     live[word] = word;
   }
   for (let from = 0; from < blocks && liveWords > 0; from += GROUP) {
     const to = Math.min(from + GROUP, blocks);
-    fetchGroup(table, hashes, from, to, scratch);
+    fetchGroup(tables, hashes, from, to, scratch);
     for (let block = from; block < to; block++) {
-      const owners = probe(table, scratch.starts[block - from]!, hashes, block) + OWNERS_AT;
+      const table = tables[segments[block - from]!]!;
+      const words = table.words;
+      const owners = probe(table, starts[block - from]!, hashes, block) + OWNERS_AT;
       for (let i = 0; i < liveWords; i++) {
         const word = live[i]!;
         const lost = alive[word]! & ~words[owners + word]!;
@@ -103,18 +108,21 @@ function matchWide(
  * guess and stall; so most of the cache misses of a group overlap. Storing what was read keeps the reads alive.
  */
 export function fetchGroup(
-  table: BlockTable,
+  tables: readonly BlockTable[],
   hashes: Uint32Array,
   from: number,
   to: number,
   scratch: MatchScratch,
 ): void {
-  const { words, stride, shift } = table;
-  const { starts, heads } = scratch;
+  const { segments, starts, heads } = scratch;
   for (let block = from; block < to; block++) {
-    const at = slotOf(hashes[2 * block]!, hashes[2 * block + 1]!, shift) * stride;
+    const mixed = mix(hashes[2 * block]!, hashes[2 * block + 1]!);
+    const segment = segmentOf(mixed);
+    const table = tables[segment]!;
+    const at = slotOf(mixed, table.shift) * table.stride;
+    segments[block - from] = segment;
     starts[block - from] = at;
-    heads[block - from] = words[at]!;
+    heads[block - from] = table.words[at]!;
   }
 }
 
