@@ -97,7 +97,7 @@ function subjects(pair: () => BusPair): void {
       seen.push(text(message.data));
       if (seen.length === 1) throw new Error('handler threw');
     });
-    const rejecting = async (): Promise<void> => {
+    const rejecting: () => unknown = async () => {
       await sleep(1);
       throw new Error('handler rejected');
     };
@@ -206,7 +206,7 @@ function closing(makePair: () => Promise<BusPair>): void {
     const network = await makePair();
     const { a, b } = network;
     let finished = false;
-    const slow = async (): Promise<void> => {
+    const slow: () => unknown = async () => {
       await sleep(50);
       finished = true;
     };

@@ -76,7 +76,7 @@ export class NatsBucket implements Bucket {
     return { key, value: entry.value, revision: entry.revision };
   }
 
-  put(key: string, value: Uint8Array): Promise<number> {
+  async put(key: string, value: Uint8Array): Promise<number> {
     this.#checkSize(key, value);
     return this.call('put', () => this.#kv.put(key, value));
   }

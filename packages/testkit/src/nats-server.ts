@@ -52,10 +52,8 @@ function binaryPath(): Promise<string> {
 async function greets(port: number): Promise<boolean> {
   const socket = connect(port, '127.0.0.1');
   try {
-    const [chunk] = (await once(socket, 'data', { signal: AbortSignal.timeout(1_000) })) as [
-      Buffer,
-    ];
-    return chunk.toString().startsWith('INFO');
+    const [chunk]: unknown[] = await once(socket, 'data', { signal: AbortSignal.timeout(1_000) });
+    return String(chunk).startsWith('INFO');
   } finally {
     socket.destroy();
   }

@@ -107,18 +107,14 @@ class SpawnedProcess implements ManagedProcess {
     await this.exited;
   }
 
-  waitForOutput(pattern: RegExp, timeoutMs: number): Promise<RegExpExecArray> {
+  async waitForOutput(pattern: RegExp, timeoutMs: number): Promise<RegExpExecArray> {
     const what = `output ${pattern} of process ${this.pid}`;
-    const look = (): RegExpExecArray | null => {
-      const match = pattern.exec(this.#output);
-      if (match === null && this.#exit !== undefined) return null;
-      return match;
-    };
-    return waitFor(look, timeoutMs, what).catch((error: unknown) => {
-      throw new Error(`${what} did not come; it wrote:\n${this.#output.slice(-4_000)}`, {
-        cause: error,
-      });
-    });
+    const look = (): RegExpExecArray | 'ended' | undefined =>
+      pattern.exec(this.#output) ?? (this.#exit === undefined ? undefined : 'ended');
+    const found = await waitFor(look, timeoutMs, what).catch(() => 'ended' as const);
+    if (found !== 'ended') return found;
+    const state = this.#exit === undefined ? `within ${timeoutMs} ms` : `before it ended`;
+    throw new Error(`${what} did not come ${state}; it wrote:\n${this.#output.slice(-4_000)}`);
   }
 }
 
