@@ -1,0 +1,224 @@
+import type { BusMessage } from '@busbar/bus';
+import {
+  decodeKvBatch,
+  decodeLifeBatch,
+  decodeRouteRequest,
+  decodeWorkerLoad,
+  encodeRouteReply,
+  lastToken,
+  ProtocolError,
+  type RouteReply,
+  type WorkerInfo,
+} from '@busbar/protocol';
+import type { RouterCore, RouterEffect } from '@busbar/routing';
+import type { ServiceContext } from '@busbar/service';
+import type { Convergence } from './convergence.ts';
+import type { DecisionLog } from './decision-log.ts';
+import { type KvSnapshot, KvSyncer } from './kv-sync.ts';
+import type { RouterMetrics } from './metrics.ts';
+import type { TruthBoard } from './truth-board.ts';
+import { newWorkerStats, type WorkerStats } from './worker-stats.ts';
+
+type ReplyEffect = Extract<RouterEffect, { kind: 'reply' }>;
+
+export interface DeskParts {
+  core: RouterCore;
+  metrics: RouterMetrics;
+  decisions: DecisionLog;
+  truth: TruthBoard;
+  convergence: Convergence;
+  fetchSnapshot: (workerId: string, signal: AbortSignal) => Promise<KvSnapshot>;
+}
+
+/** Puts what the bus says before the core, and carries out what the core answers, in order. */
+export class Desk {
+  readonly stats = new Map<string, WorkerStats>();
+  readonly #context: ServiceContext;
+  readonly #parts: DeskParts;
+  readonly #syncer: KvSyncer;
+  /** Requests that wait for an answer, with their asker. */
+  readonly #asked = new Map<number, { message: BusMessage; frontendId: string }>();
+  #nextKey = 1;
+  #wake: { atMs: number; timer: NodeJS.Timeout } | undefined;
+
+  constructor(context: ServiceContext, parts: DeskParts) {
+    this.#context = context;
+    this.#parts = parts;
+    this.#syncer = new KvSyncer(parts.fetchSnapshot, (workerId, result) =>
+      this.#onSynced(workerId, result),
+    );
+  }
+
+  get queued(): number {
+    return this.#asked.size;
+  }
+
+  get syncing(): number {
+    return this.#syncer.running;
+  }
+
+  onRoute(message: BusMessage): void {
+    const beganMs = this.#now();
+    const key = this.#nextKey++;
+    let decoded: ReturnType<typeof decodeRouteRequest>;
+    try {
+      decoded = decodeRouteRequest(message.data);
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      const text = error.message.slice(0, 500);
+      this.#answer(message, { kind: 'reject', code: 'ROUTER_BAD_REQUEST', message: text });
+      return;
+    }
+    this.#asked.set(key, { message, frontendId: decoded.request.frontendId });
+    this.#carryOut(this.#parts.core.onRequest({ key, ...decoded }, beganMs));
+    this.#parts.metrics.decisionSeconds.observe((this.#now() - beganMs) / 1000);
+  }
+
+  onKv(message: BusMessage): void {
+    const workerId = lastToken(message.subject);
+    const batch = decodeKvBatch(message.data);
+    const nowMs = this.#now();
+    const stats = this.stats.get(workerId);
+    if (stats !== undefined) {
+      stats.kvBatches++;
+      stats.lastKvAtMs = nowMs;
+    }
+    this.#carryOut(this.#parts.core.onKv(workerId, batch, nowMs));
+  }
+
+  onLoad(message: BusMessage): void {
+    const workerId = lastToken(message.subject);
+    const nowMs = this.#now();
+    const stats = this.stats.get(workerId);
+    if (stats !== undefined) stats.lastLoadAtMs = nowMs;
+    this.#carryOut(this.#parts.core.onLoad(workerId, decodeWorkerLoad(message.data), nowMs));
+  }
+
+  onLife(message: BusMessage): void {
+    const { frontendId, events, hashes } = decodeLifeBatch(message.data);
+    const nowMs = this.#now();
+    for (let at = 0; at < events.length; at++) {
+      const event = events[at]!;
+      if (event.kind === 'booked') this.#parts.convergence.onSeen(event.decisionId, nowMs);
+      this.#carryOut(this.#parts.core.onLife(frontendId, event, hashes[at]!, nowMs));
+    }
+  }
+
+  onWorkerJoined(workerId: string, epoch: number, info: WorkerInfo): void {
+    this.#context.log.info(
+      { workerId, model: info.model, kvBlocks: info.kvBlocks },
+      'worker joined',
+    );
+    this.stats.set(workerId, newWorkerStats());
+    this.#carryOut(this.#parts.core.onWorkerJoined(workerId, epoch, info, this.#now()));
+  }
+
+  onWorkerLeft(workerId: string, wasDraining: boolean): void {
+    this.#context.log.info({ workerId, wasDraining }, 'worker left');
+    this.stats.delete(workerId);
+    this.#syncer.cancel(workerId);
+    this.#parts.truth.onWorkerLeft(workerId);
+    if (!wasDraining) {
+      this.#context.publishEvent('worker.left', workerId, { reason: 'its lease expired' });
+    }
+    this.#carryOut(this.#parts.core.onWorkerLeft(workerId, this.#now()));
+  }
+
+  onFrontendLeft(frontendId: string): void {
+    const nowMs = this.#now();
+    for (const [key, asked] of this.#asked) {
+      if (asked.frontendId !== frontendId) continue;
+      this.#asked.delete(key);
+      this.#carryOut(this.#parts.core.onRequestCancelled(key, nowMs));
+    }
+    this.#carryOut(this.#parts.core.onFrontendLeft(frontendId, nowMs));
+  }
+
+  stop(): void {
+    clearTimeout(this.#wake?.timer);
+    this.#syncer.stop();
+    const reply: RouteReply = {
+      kind: 'reject',
+      code: 'ROUTER_DEADLINE',
+      message: 'this router stops',
+      retryAfterMs: 100,
+    };
+    for (const { message } of this.#asked.values()) this.#answer(message, reply);
+    this.#asked.clear();
+  }
+
+  #now(): number {
+    return this.#context.clock.monotonicMs();
+  }
+
+  #carryOut(effects: readonly RouterEffect[]): void {
+    for (const effect of effects) {
+      switch (effect.kind) {
+        case 'reply':
+          this.#reply(effect);
+          break;
+        case 'sync':
+          this.#sync(effect.workerId, effect.reason);
+          break;
+        case 'truth':
+          this.#parts.truth.onChange(effect);
+          this.#parts.metrics.onTruth(effect);
+          break;
+        case 'wake':
+          this.#wakeAt(effect.atMs);
+          break;
+      }
+    }
+  }
+
+  #reply({ key, reply, record }: ReplyEffect): void {
+    const asked = this.#asked.get(key);
+    if (asked === undefined) return;
+    this.#asked.delete(key);
+    this.#answer(asked.message, reply);
+    if (reply.kind === 'place') {
+      this.#parts.convergence.onPlaced(reply.decisionId, this.#now());
+    }
+    if (record === undefined) return;
+    this.#parts.decisions.add(record, this.#context.clock.wallMs());
+    this.#parts.metrics.onRecord(record);
+  }
+
+  #answer(message: BusMessage, reply: RouteReply): void {
+    message.respond(encodeRouteReply(reply));
+    this.#parts.metrics.onReply(reply.kind === 'place' ? 'placed' : reply.code);
+  }
+
+  #sync(workerId: string, reason: 'joined' | 'gap' | 'epoch' | 'heartbeat'): void {
+    const stats = this.stats.get(workerId);
+    if (stats !== undefined) stats.syncs[reason]++;
+    this.#context.log.debug({ workerId, reason }, 'fetching the block set of a worker');
+    this.#syncer.start(workerId);
+  }
+
+  #onSynced(workerId: string, result: KvSnapshot | Error): void {
+    const nowMs = this.#now();
+    if (!(result instanceof Error)) {
+      this.#carryOut(this.#parts.core.onKvSnapshot(workerId, result, nowMs));
+      return;
+    }
+    const stats = this.stats.get(workerId);
+    if (stats !== undefined) stats.failedSyncs++;
+    const fields = { workerId, reason: result.message };
+    this.#context.log.warn(fields, 'the block set of a worker could not be fetched');
+    this.#carryOut(this.#parts.core.onKvSyncFailed(workerId, nowMs));
+  }
+
+  #wakeAt(atMs: number): void {
+    if (this.#wake !== undefined && this.#wake.atMs <= atMs) return;
+    clearTimeout(this.#wake?.timer);
+    const timer = setTimeout(
+      () => {
+        this.#wake = undefined;
+        this.#carryOut(this.#parts.core.onTick(this.#now()));
+      },
+      Math.max(1, Math.ceil(atMs - this.#now())),
+    );
+    this.#wake = { atMs, timer };
+  }
+}

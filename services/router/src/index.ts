@@ -1,0 +1,2 @@
+export { configSchema, type RouterServiceConfig } from './config.ts';
+export { createRouter } from './router.ts';

@@ -1,0 +1,84 @@
+import type { DecisionRecord, PolicyName, RouterEffect } from '@busbar/routing';
+import { Counter, Histogram, type Registry } from 'prom-client';
+
+type TruthEffect = Extract<RouterEffect, { kind: 'truth' }>;
+
+/** Metrics that change with each decision. Those of the state are read at each scrape, see `state-metrics.ts`. */
+export interface RouterMetrics {
+  readonly decisionSeconds: Histogram;
+  readonly convergenceSeconds: Histogram;
+  onReply(outcome: string): void;
+  onRecord(record: DecisionRecord): void;
+  onTruth(effect: TruthEffect): void;
+}
+
+const DECISION_BUCKETS = [1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 5e-3, 2e-2, 1e-1];
+const CONVERGENCE_BUCKETS = [5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 1e-1, 5e-1, 1];
+
+/** Registers the counters and histograms of `busbar_router_*`. */
+export function createMetrics(registry: Registry, policy: PolicyName): RouterMetrics {
+  const registers = [registry];
+  const counter = (name: string, help: string, labelNames: string[] = []): Counter =>
+    new Counter({ name: `busbar_router_${name}`, help, labelNames, registers });
+  const decisions = counter('decisions_total', 'Answers to placement requests', [
+    'policy',
+    'outcome',
+  ]);
+  const promptTokens = counter('prompt_tokens_total', 'Prompt tokens of placed requests');
+  const chosenBlocks = counter(
+    'overlap_blocks_total',
+    'Overlap of the chosen workers with the prompts',
+  );
+  const bestBlocks = counter(
+    'best_overlap_blocks_total',
+    'Largest overlap among the workers that could have been chosen',
+  );
+  const demotions = counter(
+    'demotions_total',
+    'Times that the cache of a worker was believed less, by the state that it fell to',
+    ['to', 'cause'],
+  );
+  const placed = decisions.labels(policy, 'placed');
+  return {
+    decisionSeconds: new Histogram({
+      name: 'busbar_router_decision_seconds',
+      help: 'Time to decide on one request, with booking and answer',
+      buckets: DECISION_BUCKETS,
+      registers,
+    }),
+    convergenceSeconds: new Histogram({
+      name: 'busbar_router_convergence_seconds',
+      help: 'From a decision until its booking is heard on the bus, as by every other router',
+      buckets: CONVERGENCE_BUCKETS,
+      registers,
+    }),
+    onReply: (outcome) => {
+      if (outcome === 'placed') placed.inc();
+      else decisions.labels(policy, outcome).inc();
+    },
+    onRecord: ({ candidates, chosen, promptTokens: tokens }) => {
+      let best = 0;
+      for (const { workerId, overlapBlocks } of candidates) {
+        if (overlapBlocks > best) best = overlapBlocks;
+        if (workerId === chosen) chosenBlocks.inc(overlapBlocks);
+      }
+      bestBlocks.inc(best);
+      promptTokens.inc(tokens);
+    },
+    onTruth: ({ to, reason }) => {
+      if (to !== 'events') demotions.labels(to, causeOf(reason)).inc();
+    },
+  };
+}
+
+const CAUSES: readonly (readonly [RegExp, string])[] = [
+  [/no KV event/i, 'no_events'],
+  [/block set|gap/i, 'sync_failed'],
+  [/blocks of \d+ tokens/i, 'block_size'],
+  [/were not there/i, 'divergence'],
+];
+
+/** A label of few values for a reason that is written for people. */
+export function causeOf(reason: string): string {
+  return CAUSES.find(([pattern]) => pattern.test(reason))?.[1] ?? 'other';
+}

@@ -1,0 +1,121 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { BusMessage, Subscription } from '@busbar/bus';
+import { limit, ROUTER_QUEUE } from '@busbar/protocol';
+import { createRouterCore, type RouterCore } from '@busbar/routing';
+import type { Service, ServiceContext } from '@busbar/service';
+import type { RouterServiceConfig } from './config.ts';
+import { Convergence } from './convergence.ts';
+import { DecisionLog } from './decision-log.ts';
+import { Desk } from './desk.ts';
+import { InstanceWatch } from './instance-watch.ts';
+import { fetchSnapshot } from './kv-sync.ts';
+import { createMetrics } from './metrics.ts';
+import { routerChecks } from './readiness.ts';
+import { createStateMetrics } from './state-metrics.ts';
+import { TruthBoard } from './truth-board.ts';
+
+const BOOTSTRAP_LIMIT_MS = 3_000;
+const POLL_MS = 10;
+/** How long a guess about a worker's cache is believed when no event confirms it. */
+const APPROXIMATE_TTL_MS = 120_000;
+
+/**
+ * A router: hears of every worker's cache and load and of every request, and answers placement requests. It joins the queue group
+ * only when it knows the workers and their blocks, or when that took too long.
+ */
+export async function createRouter(
+  context: ServiceContext,
+  config: RouterServiceConfig,
+): Promise<Service> {
+  const { bus, subjects, log } = context;
+  const core = createCore(context, config);
+  const decisions = new DecisionLog();
+  const truth = new TruthBoard(context);
+  const desk = createDesk(context, config, core, decisions, truth);
+  // What workers say is heard before their snapshots are asked for, so that nothing falls between.
+  const subscriptions: Subscription[] = [
+    bus.subscribe(subjects.kvAll, (message: BusMessage) => desk.onKv(message)),
+    bus.subscribe(subjects.loadAll, (message: BusMessage) => desk.onLoad(message)),
+    bus.subscribe(subjects.lifeAll, (message: BusMessage) => desk.onLife(message)),
+  ];
+  const instances = await InstanceWatch.start(await bus.bucket(context.buckets.instances), desk);
+  await bootstrapped(desk, context);
+  const route = bus.subscribe(subjects.routeAll, (message: BusMessage) => desk.onRoute(message), {
+    queue: ROUTER_QUEUE,
+  });
+  await bus.flush();
+  log.info({ policy: config.policy, workers: core.workers().length }, 'router bootstrapped');
+
+  return {
+    checks: () => routerChecks(config.policy, core.workers()),
+    adminRoutes: {
+      '/workers': () => core.workers(),
+      '/decisions': () => decisions.list(),
+    },
+    drain: async (signal) => {
+      route.unsubscribe();
+      while (desk.queued > 0 && !signal.aborted) await sleep(POLL_MS);
+    },
+    stop: async () => {
+      for (const subscription of subscriptions) subscription.unsubscribe();
+      instances.stop();
+      truth.stop();
+      desk.stop();
+      await bus.flush();
+    },
+  };
+}
+
+function createCore(context: ServiceContext, config: RouterServiceConfig): RouterCore {
+  return createRouterCore(
+    {
+      routerId: context.id,
+      policy: config.policy,
+      queueLimit: limit('routerQueue'),
+      queueWaitMs: config.queueWaitMs,
+      loadSilenceMs: limit('loadSilenceMs'),
+      bookingTtlMs: limit('bookingTtlMs'),
+      approximateTtlMs: APPROXIMATE_TTL_MS,
+      eventGraceMs: config.eventGraceMs,
+    },
+    context.rng,
+  );
+}
+
+function createDesk(
+  context: ServiceContext,
+  config: RouterServiceConfig,
+  core: RouterCore,
+  decisions: DecisionLog,
+  truth: TruthBoard,
+): Desk {
+  const { bus, subjects, clock, registry } = context;
+  const metrics = createMetrics(registry, config.policy);
+  const desk = new Desk(context, {
+    core,
+    metrics,
+    decisions,
+    truth,
+    convergence: new Convergence((seconds) => metrics.convergenceSeconds.observe(seconds)),
+    fetchSnapshot: (workerId, signal) => fetchSnapshot(bus, subjects, workerId, signal),
+  });
+  createStateMetrics(registry, {
+    workers: () => core.workers(),
+    stats: () => desk.stats,
+    queued: () => desk.queued,
+    nowMs: () => clock.monotonicMs(),
+  });
+  return desk;
+}
+
+/** Waits until the block sets of all known workers were fetched, or fetching failed, but not for ever. */
+async function bootstrapped(desk: Desk, { clock, log }: ServiceContext): Promise<void> {
+  const deadlineMs = clock.monotonicMs() + BOOTSTRAP_LIMIT_MS;
+  while (desk.syncing > 0) {
+    if (clock.monotonicMs() > deadlineMs) {
+      log.warn({ missing: desk.syncing }, 'starting without the block sets of some workers');
+      return;
+    }
+    await sleep(POLL_MS);
+  }
+}

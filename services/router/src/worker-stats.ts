@@ -1,0 +1,19 @@
+/** What a router heard of one worker, for metrics and diagnosis. */
+export interface WorkerStats {
+  kvBatches: number;
+  /** On the router's monotonic clock; undefined when none came yet. */
+  lastKvAtMs: number | undefined;
+  lastLoadAtMs: number | undefined;
+  syncs: Record<'joined' | 'gap' | 'epoch' | 'heartbeat', number>;
+  failedSyncs: number;
+}
+
+export function newWorkerStats(): WorkerStats {
+  return {
+    kvBatches: 0,
+    lastKvAtMs: undefined,
+    lastLoadAtMs: undefined,
+    syncs: { joined: 0, gap: 0, epoch: 0, heartbeat: 0 },
+    failedSyncs: 0,
+  };
+}
