@@ -1,5 +1,7 @@
 import { z } from 'zod';
+import { parseJson } from './frame.ts';
 import { EVENT_KINDS, type EventKind } from './names.ts';
+import { parse } from './route.ts';
 
 /** CloudEvents 1.0 in structured JSON, as integrations receive it on `event.<kind>`. */
 export const cloudEventSchema = z.object({
@@ -37,4 +39,9 @@ const encoder = new TextEncoder();
 
 export function encodeCloudEvent(event: CloudEvent): Uint8Array {
   return encoder.encode(JSON.stringify(event));
+}
+
+/** Throws ProtocolError on anything else. */
+export function decodeCloudEvent(bytes: Uint8Array): CloudEvent {
+  return parse(cloudEventSchema, parseJson(bytes));
 }

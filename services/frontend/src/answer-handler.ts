@@ -1,0 +1,194 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import {
+  type AnswerHead,
+  type ChatRequest,
+  type Checked,
+  type CompletionRequest,
+  invalid,
+  type Problem,
+  parseChatRequest,
+  parseCompletionRequest,
+  parseJsonObject,
+} from '@busbar/openai';
+import { limit } from '@busbar/protocol';
+import type { ServiceContext } from '@busbar/service';
+import { readBody } from './body-reader.ts';
+import type { Dispatcher } from './dispatcher.ts';
+import { problemOf, sendProblem } from './error-response.ts';
+import { FrontendError } from './errors.ts';
+import { Generation } from './generation.ts';
+import { JsonSink } from './json-sink.ts';
+import type { FrontendMetrics } from './metrics.ts';
+import type { ServedModel } from './model-loader.ts';
+import type { ModelRegistry } from './model-registry.ts';
+import { type Prompt, preparePrompts } from './prompt.ts';
+import { randomHex } from './request-id.ts';
+import type { SinkFlusher } from './sink-flusher.ts';
+import { SseSink } from './sse-sink.ts';
+
+export type AnswerKind = 'chat' | 'completion';
+
+interface Deps {
+  context: ServiceContext;
+  registry: ModelRegistry;
+  dispatcher: Dispatcher;
+  flusher: SinkFlusher;
+  metrics: FrontendMetrics;
+}
+
+/** One HTTP request on its way to becoming a generation. */
+interface Incoming {
+  kind: AnswerKind;
+  request: IncomingMessage;
+  response: ServerResponse;
+  receivedAtMs: number;
+  traceparent: string | undefined;
+}
+
+/** POST /v1/chat/completions and /v1/completions. */
+export class AnswerHandler {
+  readonly #deps: Deps;
+  #isDraining = false;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  get isDraining(): boolean {
+    return this.#isDraining;
+  }
+
+  /** From now on new requests are refused and their connections closed. */
+  drain(): void {
+    this.#isDraining = true;
+  }
+
+  /** Answers whatever happens; never rejects. Resolves when the request is refused or running. */
+  async handle(
+    kind: AnswerKind,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> {
+    const { context } = this.#deps;
+    const receivedAtMs = context.clock.monotonicMs();
+    const span = context.tracer.start('frontend.request', headerOf(request, 'traceparent'));
+    const traceparent = span.traceparent ?? headerOf(request, 'traceparent');
+    response.once('close', () => span.end());
+    const incoming = { kind, request, response, receivedAtMs, traceparent };
+    try {
+      const problem = await this.#answer(incoming);
+      if (problem !== undefined) this.#refuse(incoming, problem);
+    } catch (error) {
+      const problem = problemOf(error);
+      if (problem.status === 500) context.log.error({ err: error }, 'a request failed');
+      this.#refuse(incoming, problem);
+    }
+  }
+
+  #refuse({ response, receivedAtMs }: Incoming, problem: Problem): void {
+    const { context, metrics } = this.#deps;
+    const outcome = response.destroyed ? 'cancelled' : problem.status < 500 ? 'rejected' : 'failed';
+    metrics.requestEnded(outcome, (context.clock.monotonicMs() - receivedAtMs) / 1_000);
+    sendProblem(response, problem, { isLast: this.#isDraining || problem.status === 413 });
+  }
+
+  /** The problem that refuses the request, or undefined when a generation has taken it or the client has left. */
+  async #answer(incoming: Incoming): Promise<Problem | undefined> {
+    this.#checkOpen();
+    const body = await readBody(incoming.request);
+    if (body === undefined) return problemOf(new FrontendError('FRONTEND_DRAINING', 'aborted'));
+    if (!body.ok) return body.problem;
+    const parsed = parse(incoming.kind, body.value);
+    if (!parsed.ok) return parsed.problem;
+    const found = this.#deps.registry.lookup(parsed.value.model);
+    if (found.kind === 'unknown') return unknownModel(parsed.value.model);
+    this.#checkOpen();
+    if (found.kind === 'unavailable') {
+      const message = `The model "${parsed.value.model}" cannot answer now: ${found.reason}.`;
+      throw new FrontendError('FRONTEND_MODEL_UNAVAILABLE', message);
+    }
+    const { context } = this.#deps;
+    const span = context.tracer.start('frontend.prepare', incoming.traceparent);
+    const gone = new AbortController();
+    const leave = (): void => gone.abort();
+    incoming.response.once('close', leave);
+    const prompts = await preparePrompts(parsed.value, found.model, gone.signal);
+    incoming.response.off('close', leave);
+    span.end();
+    if (!prompts.ok) return prompts.problem;
+    this.#start(incoming, parsed.value, found.model, prompts.value);
+    return undefined;
+  }
+
+  #start(
+    { kind, response, receivedAtMs, traceparent }: Incoming,
+    request: ChatRequest | CompletionRequest,
+    model: ServedModel,
+    prompts: Prompt[],
+  ): void {
+    const { context, dispatcher, flusher } = this.#deps;
+    const { params } = request;
+    const head: AnswerHead = {
+      kind,
+      id: `${kind === 'chat' ? 'chatcmpl' : 'cmpl'}-${randomHex()}`,
+      created: Math.floor(context.clock.wallMs() / 1_000),
+      model: request.model,
+    };
+    const sink = params.isStream
+      ? new SseSink(response, head, {
+          flusher,
+          includeUsage: params.includeUsage,
+          nowMs: receivedAtMs,
+        })
+      : new JsonSink(response, head, prompts.length * params.candidates);
+    const generation = new Generation(
+      {
+        model: request.model,
+        params,
+        prompts,
+        tokenizer: model.tokenizer,
+        sink,
+        receivedAtMs,
+        traceparent,
+      },
+      dispatcher,
+    );
+    // The response is the side to watch: the request closes as soon as its body is read.
+    response.once('close', () => {
+      generation.cancel();
+      if (sink instanceof SseSink) sink.close();
+    });
+    if (response.destroyed) generation.cancel();
+    else dispatcher.start(generation);
+  }
+
+  #checkOpen(): void {
+    const { context, dispatcher } = this.#deps;
+    if (this.#isDraining) {
+      throw new FrontendError('FRONTEND_DRAINING', 'This server is going down; ask another one.');
+    }
+    if (dispatcher.candidateCount >= limit('frontendInFlight')) {
+      throw new FrontendError('FRONTEND_FULL', 'Too many requests are running.');
+    }
+    const { status } = context.bus;
+    if (status !== 'connected' && status !== 'reconnected') {
+      throw new FrontendError('FRONTEND_BUS_DOWN', `bus ${status}`);
+    }
+  }
+}
+
+function parse(kind: AnswerKind, text: string): Checked<ChatRequest | CompletionRequest> {
+  const body = parseJsonObject(text);
+  if (!body.ok) return body;
+  return kind === 'chat' ? parseChatRequest(body.value) : parseCompletionRequest(body.value);
+}
+
+function unknownModel(model: string): Problem {
+  const shown = model.slice(0, limit('modelNameChars'));
+  return invalid(`The model "${shown}" does not exist.`, 'model', 'model_not_found', 404);
+}
+
+function headerOf(request: IncomingMessage, name: string): string | undefined {
+  const value = request.headers[name];
+  return typeof value === 'string' ? value : undefined;
+}

@@ -1,0 +1,224 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { EOS, eventsOf, ScriptedStack, until } from './scripted-stack.ts';
+
+let stack: ScriptedStack;
+before(async () => {
+  stack = await ScriptedStack.start();
+});
+after(() => stack.stop());
+
+test('a chat in one piece: text, usage, ids, life of the booking', async () => {
+  const response = await stack.chat();
+  assert.equal(response.status, 200);
+  const answer: any = await response.json();
+  assert.match(answer.id, /^chatcmpl-[0-9a-f]{32}$/);
+  assert.equal(answer.object, 'chat.completion');
+  assert.deepEqual(answer.choices, [
+    {
+      index: 0,
+      message: { role: 'assistant', content: 'ok', refusal: null },
+      logprobs: null,
+      finish_reason: 'stop',
+    },
+  ]);
+  const promptTokens = '<user>hi<assistant>'.length;
+  assert.deepEqual(answer.usage, {
+    prompt_tokens: promptTokens,
+    completion_tokens: 3,
+    total_tokens: promptTokens + 3,
+    prompt_tokens_details: { cached_tokens: 3 },
+  });
+  await until(() => stack.ended('completed') === 1);
+  assert.deepEqual(
+    stack.life.map((event) => event.kind),
+    ['booked', 'firstToken', 'ended'],
+  );
+  const { request, hashes } = stack.routed.at(-1)!;
+  assert.equal(request.promptTokens, promptTokens);
+  assert.equal(hashes.length, Math.floor(promptTokens / 4) * 2);
+  assert.equal(
+    byteText(stack.workers[0]!.works.at(-1)!.tokens),
+    '<user>hi<assistant>',
+    'what is hashed is what is sent',
+  );
+});
+
+test('a streamed chat: usage only when asked for, then [DONE]', async () => {
+  for (const stream_options of [undefined, { include_usage: false }, { include_usage: true }]) {
+    const response = await stack.chat({ stream: true, stream_options });
+    assert.equal(response.headers.get('content-type'), 'text/event-stream; charset=utf-8');
+    const events = eventsOf(await response.text());
+    const withUsage = events.filter((event) => event.usage);
+    assert.equal(withUsage.length, stream_options?.include_usage === true ? 1 : 0);
+    if (withUsage.length === 1) {
+      assert.equal(events.at(-1), withUsage[0]);
+      assert.deepEqual(withUsage[0].choices, []);
+      assert.equal(withUsage[0].usage.completion_tokens, 3);
+    }
+    const choices = events.flatMap((event) => event.choices);
+    assert.equal(choices.map((choice) => choice.delta.content ?? '').join(''), 'ok');
+    assert.equal(choices.filter((choice) => choice.delta.role !== undefined).length, 1);
+    assert.equal(choices.filter((choice) => choice.finish_reason !== null).length, 1);
+    assert.equal(new Set(events.map((event) => `${event.id} ${event.created}`)).size, 1);
+  }
+});
+
+test('candidates interleave under one id; seeds differ; each has its own booking', async () => {
+  const worker = stack.workers[0]!;
+  const script = worker.script;
+  const streams: number[] = [];
+  worker.script = async (_, { streamId }) => {
+    streams.push(streamId);
+    if (streams.length < 2) return;
+    for (const piece of ['a', 'b', 'c']) {
+      for (const stream of streams) worker.emit(stream, piece);
+      await sleep(2);
+    }
+    for (const stream of streams) worker.emit(stream, '', 'length');
+  };
+  const before = stack.routed.length;
+  const response = await stack.chat({ n: 2, stream: true, seed: 7, max_tokens: 5 });
+  const events = eventsOf(await response.text());
+  worker.script = script;
+  assert.equal(stack.routed.length - before, 2);
+  assert.deepEqual(
+    worker.works
+      .slice(-2)
+      .map(({ header }) => header.sampling.seed)
+      .toSorted(),
+    [7, 8],
+  );
+  for (const index of [0, 1]) {
+    const own = events.map((event) => event.choices[0]).filter((c) => c.index === index);
+    assert.equal(own.map((choice) => choice.delta.content ?? '').join(''), 'abc');
+    assert.deepEqual(
+      own.map((choice) => choice.delta.role),
+      ['assistant', ...own.slice(1).map(() => undefined)],
+    );
+    assert.deepEqual(own.map((c) => c.finish_reason).filter(Boolean), ['length']);
+  }
+  assert.equal(new Set(events.map((event) => event.id)).size, 1);
+});
+
+test('several prompts, each with its own index', async () => {
+  const body = { model: 'm', prompt: ['one', [65, 66], 'three'].slice(0, 1).concat('two'), n: 2 };
+  const response = await stack.post(body, { path: '/v1/completions' });
+  const answer: any = await response.json();
+  assert.equal(answer.object, 'text_completion');
+  assert.deepEqual(
+    answer.choices.map((choice: any) => [choice.index, choice.text, choice.finish_reason]),
+    [0, 1, 2, 3].map((index) => [index, 'ok', 'stop']),
+  );
+  assert.equal(answer.usage.prompt_tokens, 6);
+  assert.equal(answer.usage.completion_tokens, 12);
+  assert.equal(answer.usage.prompt_tokens_details.cached_tokens, 6);
+  const ids: any = await (
+    await stack.post({ model: 'm', prompt: [65, 66] }, { path: '/v1/completions' })
+  ).json();
+  assert.equal(ids.usage.prompt_tokens, 2);
+});
+
+test('stop texts cut the same in both modes and stop the worker', async () => {
+  const worker = stack.workers[0]!;
+  const script = worker.script;
+  const cases: [string[], string[], string, string][] = [
+    [['beta gamma'], ['alpha ', 'beta', ' gam', 'ma delta'], 'alpha ', 'stop'],
+    [['re', 'he'], ['there'], 't', 'stop'],
+    [['he', 're'], ['there'], 't', 'stop'],
+    [['beta'], ['be', 'tter'], 'better', 'length'],
+    [['never ends'], ['never', ' en'], 'never en', 'length'],
+  ];
+  for (const [stop, pieces, text, reason] of cases) {
+    worker.script = async (_, { streamId }) => {
+      for (const piece of pieces) {
+        worker.emit(streamId, piece);
+        await sleep(1);
+      }
+      worker.emit(streamId, '', 'length');
+    };
+    const whole: any = await (await stack.chat({ stop })).json();
+    assert.equal(whole.choices[0].message.content, text);
+    assert.equal(whole.choices[0].finish_reason, reason);
+    const events = eventsOf(await (await stack.chat({ stop, stream: true })).text());
+    const choices = events.flatMap((event) => event.choices);
+    assert.equal(choices.map((choice) => choice.delta.content ?? '').join(''), text);
+    assert.equal(choices.at(-1).finish_reason, reason);
+    const { streamId } = worker.works.at(-1)!.header;
+    if (reason === 'stop') await until(() => worker.cancelled.includes(streamId));
+  }
+  worker.script = script;
+});
+
+test('a character that spans tokens is never cut, an open one ends as U+FFFD', async () => {
+  const worker = stack.workers[0]!;
+  const script = worker.script;
+  const bytes = [...new TextEncoder().encode('삼é👩')];
+  worker.script = async (_, { streamId }) => {
+    for (const byte of bytes) {
+      worker.emit(streamId, [byte]);
+      await sleep(1);
+    }
+    worker.emit(streamId, [0xf0], 'length');
+  };
+  const events = eventsOf(await (await stack.chat({ stream: true })).text());
+  const pieces = events.map((event) => event.choices[0].delta.content).filter(Boolean);
+  assert.deepEqual(pieces, ['삼', 'é', '👩', '\ufffd']);
+  worker.script = script;
+});
+
+test('silence gets comment lines in streams only', async () => {
+  const quiet = await ScriptedStack.start({
+    env: { keepaliveMs: 100 },
+    script: async (worker, { streamId }) => {
+      await sleep(350);
+      worker.emit(streamId, 'a');
+      await sleep(350);
+      worker.emit(streamId, 'b', 'stop');
+    },
+  });
+  try {
+    const body = await (await quiet.chat({ stream: true })).text();
+    const [first, second = ''] = body.split('"content":"a"');
+    assert.ok(first!.split(': keep-alive').length > 2, body);
+    assert.ok(second.split(': keep-alive').length > 2, body);
+    assert.equal(eventsOf(body).length, 3);
+    assert.ok(body.endsWith('data: [DONE]\n\n'));
+    assert.doesNotMatch(await (await quiet.chat()).text(), /keep-alive/);
+  } finally {
+    await quiet.stop();
+  }
+});
+
+test('tokens that come in one turn leave in one write, one event each', async () => {
+  const worker = stack.workers[0]!;
+  const script = worker.script;
+  worker.script = (_, { streamId }) => {
+    for (const piece of 'abcdef') worker.emit(streamId, piece);
+    worker.emit(streamId, [EOS], 'stop');
+  };
+  const response = await stack.chat({ stream: true });
+  const reader = response.body!.getReader();
+  const { value } = await reader.read();
+  assert.equal(new TextDecoder().decode(value).match(/"content":"[a-f]"/g)?.length, 6);
+  await reader.cancel();
+  worker.script = script;
+});
+
+test('request ids: safe ones are echoed and cut, others replaced; none becomes a chunk id', async () => {
+  const echoed = async (id: string): Promise<string | null> =>
+    (await stack.chat({}, { headers: { 'x-request-id': id } })).headers.get('x-request-id');
+  assert.equal(await echoed('my.id_1-2'), 'my.id_1-2');
+  assert.equal(await echoed('a'.repeat(1000)), 'a'.repeat(128));
+  for (const bad of ['a b', '../x', 'a*', '>', '"']) assert.match((await echoed(bad))!, /^req-/);
+  const same = await Promise.all(
+    Array.from({ length: 20 }, () => stack.chat({}, { headers: { 'x-request-id': 'same' } })),
+  );
+  const ids = await Promise.all(same.map(async (r) => ((await r.json()) as { id: string }).id));
+  assert.equal(new Set(ids).size, 20);
+});
+
+function byteText(tokens: Uint32Array): string {
+  return new TextDecoder().decode(Uint8Array.from(tokens));
+}

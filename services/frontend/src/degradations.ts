@@ -1,0 +1,72 @@
+import type { Clock } from '@busbar/base';
+import type { Bus, BusMessage, Subscription } from '@busbar/bus';
+import { decodeCloudEvent, type Subjects } from '@busbar/protocol';
+
+/** Routers repeat `router.demoted` while it holds; what is not repeated for so long is over. */
+const EXPIRY_MS = 10_000;
+const MAX_ENTRIES = 1_024;
+const MAX_REASON_CHARS = 300;
+
+interface Degradation {
+  sentence: string;
+  heardMs: number;
+}
+
+/** What routers say about workers whose cache they cannot trust, so that this frontend's readiness shows it. */
+export class Degradations {
+  readonly #clock: Clock;
+  readonly #entries = new Map<string, Degradation>();
+  readonly #subscriptions: Subscription[];
+
+  constructor(bus: Bus, subjects: Subjects, clock: Clock) {
+    this.#clock = clock;
+    this.#subscriptions = [
+      bus.subscribe(subjects.event('router.demoted'), (message) => this.#onDemoted(message)),
+      bus.subscribe(subjects.event('router.promoted'), (message) => this.#onPromoted(message)),
+    ];
+  }
+
+  /** One sentence for each worker, from whichever router said it. */
+  reasons(): string[] {
+    const oldestMs = this.#clock.monotonicMs() - EXPIRY_MS;
+    const sentences = new Set<string>();
+    for (const [key, entry] of this.#entries) {
+      if (entry.heardMs < oldestMs) this.#entries.delete(key);
+      else sentences.add(entry.sentence);
+    }
+    return [...sentences].toSorted();
+  }
+
+  stop(): void {
+    for (const subscription of this.#subscriptions) subscription.unsubscribe();
+  }
+
+  #onDemoted(message: BusMessage): void {
+    const event = read(message);
+    if (this.#entries.size >= MAX_ENTRIES) return;
+    const reason = typeof event.reason === 'string' ? event.reason : 'its KV cache is not known';
+    this.#entries.set(event.key, {
+      sentence: `worker ${event.worker}: ${reason.slice(0, MAX_REASON_CHARS)}`,
+      heardMs: this.#clock.monotonicMs(),
+    });
+  }
+
+  #onPromoted(message: BusMessage): void {
+    this.#entries.delete(read(message).key);
+  }
+}
+
+interface RouterEvent {
+  /** Each router speaks for itself. */
+  key: string;
+  worker: string;
+  reason: unknown;
+}
+
+/** Throws ProtocolError for what is no event; the bus counts it. */
+function read(message: BusMessage): RouterEvent {
+  const { source, subject, data } = decodeCloudEvent(message.data);
+  const workerId = data['workerId'];
+  const worker = typeof workerId === 'string' ? workerId : (subject ?? 'unknown');
+  return { key: `${source} ${worker}`, worker, reason: data['reason'] };
+}

@@ -1,0 +1,115 @@
+import type { Check, Service, ServiceContext } from '@busbar/service';
+import { loadTokenizer } from '@busbar/tokenizer';
+import { AnswerHandler, type AnswerKind } from './answer-handler.ts';
+import type { FrontendConfig } from './config.ts';
+import { Degradations } from './degradations.ts';
+import { Dispatcher } from './dispatcher.ts';
+import { type HttpServer, type RouteHandler, type Routes, startHttpServer } from './http-server.ts';
+import { Instances } from './instances.ts';
+import { createFrontendMetrics } from './metrics.ts';
+import type { LoadTokenizer } from './model-loader.ts';
+import { ModelRegistry } from './model-registry.ts';
+import { SinkFlusher } from './sink-flusher.ts';
+import { StatusPages } from './status-pages.ts';
+
+/** A running frontend; `url` is where its API listens. */
+export interface Frontend extends Service {
+  readonly url: string;
+}
+
+/** Builds the parts, follows the stack's leases and models, and opens the API. Rejects with FRONTEND_PORT. */
+export async function createFrontend(
+  context: ServiceContext,
+  config: FrontendConfig,
+  load: LoadTokenizer = loadTokenizer,
+): Promise<Frontend> {
+  const { bus, subjects, buckets, clock, log } = context;
+  const metrics = createFrontendMetrics(
+    context.registry,
+    () => dispatcher.candidateCount,
+    () => dispatcher.streamCount,
+  );
+  const instances = new Instances(
+    {
+      workerGone: (workerId) => dispatcher.workers.leaseGone(workerId),
+      workerRestarted: (workerId) => dispatcher.workers.restarted(workerId),
+    },
+    log,
+  );
+  const dispatcher = new Dispatcher(context, metrics, (model) => instances.readyWorkers(model) > 0);
+  const registry = new ModelRegistry({ instances, load, threads: config.tokenizerThreads, log });
+  const degradations = new Degradations(bus, subjects, clock);
+  const flusher = new SinkFlusher(clock, config.keepaliveMs);
+  const answers = new AnswerHandler({ context, registry, dispatcher, flusher, metrics });
+  await instances.watch(await bus.bucket(buckets.instances));
+  await registry.watch(await bus.bucket(buckets.models));
+  const http = await startHttpServer({
+    host: config.httpHost,
+    port: config.httpPort,
+    reusePort: config.httpReusePort,
+    routes: routesOf(answers, new StatusPages(context, registry)),
+    onFault: (error) => log.error({ err: error }, 'a request handler failed'),
+  });
+  log.info({ url: http.url }, 'the API is open');
+  return {
+    url: http.url,
+    checks: () => checksOf(registry, degradations),
+    drain: (signal) => drain(answers, dispatcher, http, signal),
+    async stop() {
+      dispatcher.stop();
+      degradations.stop();
+      flusher.stop();
+      instances.stop();
+      await http.close();
+      await registry.stop();
+    },
+  };
+}
+
+function routesOf(answers: AnswerHandler, pages: StatusPages): Routes {
+  const answer =
+    (kind: AnswerKind): RouteHandler =>
+    (request, response) =>
+      answers.handle(kind, request, response);
+  return {
+    exact: {
+      '/v1/chat/completions': { POST: answer('chat') },
+      '/v1/completions': { POST: answer('completion') },
+      '/v1/models': { GET: (_, response) => pages.models(response) },
+      '/health': { GET: (_, response) => pages.health(response) },
+      '/live': { GET: (_, response) => pages.live(response) },
+      '/ready': { GET: (_, response) => pages.ready(response) },
+      '/metrics': { GET: (_, response) => pages.metrics(response) },
+    },
+    below: { '/v1/models/': (name, response) => pages.model(response, name) },
+  };
+}
+
+function checksOf(registry: ModelRegistry, degradations: Degradations): Check[] {
+  const listed = registry.listed();
+  const faults = registry.faults();
+  const checks: Check[] = [
+    {
+      name: 'models',
+      ok: listed.length > 0,
+      detail: faults.length > 0 ? faults.join('; ') : `${listed.length} served`,
+      isDegraded: faults.length > 0,
+    },
+  ];
+  for (const reason of degradations.reasons()) {
+    checks.push({ name: 'kv-cache', ok: true, detail: reason, isDegraded: true });
+  }
+  return checks;
+}
+
+/** Readiness is lost at once (the lease says so), new requests are refused, those that run may end. */
+async function drain(
+  answers: AnswerHandler,
+  dispatcher: Dispatcher,
+  http: HttpServer,
+  signal: AbortSignal,
+): Promise<void> {
+  answers.drain();
+  http.closeIdle();
+  await dispatcher.drain(signal);
+}

@@ -1,0 +1,139 @@
+import type { AppError } from '@busbar/base';
+import type { ApiFinishReason, GenerationParams, UsageTokens } from '@busbar/openai';
+import type { Outcome, StreamDelta } from '@busbar/protocol';
+import type { Tokenizer } from '@busbar/tokenizer';
+import { Candidate } from './candidate.ts';
+import { problemOf } from './error-response.ts';
+import type { Prompt } from './prompt.ts';
+import type { AnswerSink } from './sink.ts';
+
+/** What a generation needs of the machinery around it. */
+export interface GenerationHost {
+  /** The candidate got its first delta. */
+  firstDelta(candidate: Candidate, nowMs: number): void;
+  /** The worker ended the stream by itself, or `isRunning` and must be told to. */
+  release(candidate: Candidate, outcome: Outcome, isRunning: boolean): void;
+  /** The worker could not go on; the candidate may be placed elsewhere. */
+  lose(candidate: Candidate, error: AppError): void;
+  engineError(delta: StreamDelta): AppError;
+  /** Everything is over; called once. */
+  ended(generation: Generation, outcome: Outcome): void;
+}
+
+/** One HTTP request while it is answered: all its candidates and where their text goes. */
+export class Generation {
+  readonly model: string;
+  readonly params: GenerationParams;
+  readonly candidates: Candidate[] = [];
+  readonly traceparent: string | undefined;
+  readonly receivedAtMs: number;
+  readonly #sink: AnswerSink;
+  readonly #host: GenerationHost;
+  readonly #prompts: readonly Prompt[];
+  #running: number;
+  #isOver = false;
+
+  constructor(
+    options: {
+      model: string;
+      params: GenerationParams;
+      prompts: readonly Prompt[];
+      tokenizer: Tokenizer;
+      sink: AnswerSink;
+      receivedAtMs: number;
+      traceparent: string | undefined;
+    },
+    host: GenerationHost,
+  ) {
+    this.model = options.model;
+    this.params = options.params;
+    this.traceparent = options.traceparent;
+    this.receivedAtMs = options.receivedAtMs;
+    this.#sink = options.sink;
+    this.#prompts = options.prompts;
+    this.#host = host;
+    for (const prompt of options.prompts) {
+      for (let i = 0; i < options.params.candidates; i++) {
+        const detokenizer = options.tokenizer.createDetokenizer();
+        const index = this.candidates.length;
+        this.candidates.push(new Candidate(this, index, prompt, detokenizer, options.params));
+      }
+    }
+    this.#running = this.candidates.length;
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Takes what one engine step produced for one candidate. `delta.position` has been checked. */
+  accept(candidate: Candidate, delta: StreamDelta, nowMs: number): void {
+    if (candidate.position === 0) {
+      candidate.cachedTokens = delta.cachedTokens ?? candidate.cachedTokens;
+      if (delta.tokens.length > 0) this.#host.firstDelta(candidate, nowMs);
+    }
+    candidate.position += delta.tokens.length;
+    candidate.lastDeltaMs = nowMs;
+    candidate.suspectSinceMs = 0;
+    if (delta.finish === 'error' || delta.finish === 'cancelled') {
+      this.#host.lose(candidate, this.#host.engineError(delta));
+      return;
+    }
+    let text = candidate.detokenizer.push(delta.tokens);
+    if (delta.finish !== 'none') text += candidate.detokenizer.flush();
+    // As in vLLM, stop texts count only behind min_tokens.
+    let shown = candidate.position > this.params.minTokens ? candidate.stops.push(text) : text;
+    const isStopped = candidate.stops.isStopped;
+    if (delta.finish !== 'none' && !isStopped) shown += candidate.stops.flush();
+    if (shown !== '') this.#sink.text(candidate.index, shown);
+    if (isStopped) this.#finish(candidate, 'stop', delta.finish === 'none');
+    else if (delta.finish !== 'none') this.#finish(candidate, delta.finish, false);
+  }
+
+  /** The answer ends with an error; all candidates stop. */
+  fail(error: AppError): void {
+    const problem = problemOf(error);
+    this.#stopAll(problem.status < 500 ? 'rejected' : 'failed', () => this.#sink.fail(problem));
+  }
+
+  /** The client is gone; all candidates stop. */
+  cancel(): void {
+    this.#stopAll('cancelled', () => {});
+  }
+
+  usage(): UsageTokens {
+    let promptTokens = 0;
+    let cachedTokens = 0;
+    let completionTokens = 0;
+    for (const prompt of this.#prompts) promptTokens += prompt.tokens.length;
+    for (const candidate of this.candidates) {
+      completionTokens += candidate.position;
+      // Candidates share a prompt: it is counted once, as the first of them found it.
+      if (candidate.index % this.params.candidates === 0) cachedTokens += candidate.cachedTokens;
+    }
+    return { promptTokens, completionTokens, cachedTokens };
+  }
+
+  #finish(candidate: Candidate, reason: ApiFinishReason, isRunning: boolean): void {
+    candidate.isDone = true;
+    this.#sink.finish(candidate.index, reason);
+    this.#host.release(candidate, 'completed', isRunning);
+    this.#running--;
+    if (this.#running > 0 || this.#isOver) return;
+    this.#isOver = true;
+    this.#sink.complete(this.usage());
+    this.#host.ended(this, 'completed');
+  }
+
+  #stopAll(outcome: Outcome, tell: () => void): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    for (const candidate of this.candidates) {
+      if (candidate.isDone) continue;
+      candidate.isDone = true;
+      this.#host.release(candidate, outcome, true);
+    }
+    tell();
+    this.#host.ended(this, outcome);
+  }
+}

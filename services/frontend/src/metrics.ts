@@ -1,0 +1,82 @@
+import type { Outcome } from '@busbar/protocol';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+
+const TTFT_SECONDS = [0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5, 5, 10, 30, 60];
+const ITL_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 1, 5];
+const E2E_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
+
+/** What the frontend measures. Everything per token is a plain number that is read when the metrics are scraped. */
+export interface FrontendMetrics {
+  requestEnded(outcome: Outcome, seconds: number): void;
+  firstToken(seconds: number): void;
+  /** Gap between two deltas of one stream. */
+  gap(seconds: number): void;
+  promptTokens(count: number, cached: number): void;
+  outputTokens(count: number): void;
+  lostBatches(count: number): void;
+  strayDeltas(count: number): void;
+  badMessage(): void;
+  retry(reason: string): void;
+  lifeDropped(count: number): void;
+}
+
+export function createFrontendMetrics(
+  registry: Registry,
+  inFlight: () => number,
+  streams: () => number,
+): FrontendMetrics {
+  const registers = [registry];
+  const histogram = (name: string, help: string, buckets: number[]): Histogram =>
+    new Histogram({ name: `busbar_frontend_${name}`, help, buckets, registers });
+  const counter = (name: string, help: string): ((count: number) => void) => {
+    const metric = new Counter({ name: `busbar_frontend_${name}`, help, registers });
+    return (count) => metric.inc(count);
+  };
+  const gauge = (name: string, help: string, read: () => number): Gauge =>
+    new Gauge({
+      name: `busbar_frontend_${name}`,
+      help,
+      registers,
+      collect() {
+        this.set(read());
+      },
+    });
+  const requests = new Counter({
+    name: 'busbar_frontend_requests_total',
+    help: 'Requests that ended, by outcome',
+    labelNames: ['outcome'],
+    registers,
+  });
+  const retries = new Counter({
+    name: 'busbar_frontend_retries_total',
+    help: 'Placements that were given up for another one, by reason',
+    labelNames: ['reason'],
+    registers,
+  });
+  const ttft = histogram('ttft_seconds', 'From request to first token', TTFT_SECONDS);
+  const itl = histogram('itl_seconds', 'Between two deltas of a stream', ITL_SECONDS);
+  const e2e = histogram('e2e_seconds', 'From request to end of answer', E2E_SECONDS);
+  const prompt = counter('prompt_tokens_total', 'Prompt tokens of answered requests');
+  const cached = counter('cached_tokens_total', 'Prompt tokens that engines found in their cache');
+  gauge('in_flight', 'HTTP requests being answered', inFlight);
+  gauge('streams', 'Streams on workers', streams);
+  const badMessages = counter('bad_messages_total', 'Bus messages that broke the contract');
+  return {
+    requestEnded(outcome, seconds) {
+      requests.inc({ outcome });
+      e2e.observe(seconds);
+    },
+    firstToken: (seconds) => ttft.observe(seconds),
+    gap: (seconds) => itl.observe(seconds),
+    promptTokens(count, cachedCount) {
+      prompt(count);
+      cached(cachedCount);
+    },
+    outputTokens: counter('output_tokens_total', 'Tokens that workers generated'),
+    lostBatches: counter('lost_batches_total', 'Token batches of workers that never arrived'),
+    strayDeltas: counter('stray_deltas_total', 'Deltas of streams that had ended here'),
+    badMessage: () => badMessages(1),
+    retry: (reason) => retries.inc({ reason }),
+    lifeDropped: counter('life_events_dropped_total', 'Events for routers lost in a long outage'),
+  };
+}

@@ -1,0 +1,168 @@
+import { messageOf } from '@busbar/base';
+import type { Bucket, BucketChange, Subscription } from '@busbar/bus';
+import { decodeModelCard, decodeToken, type ModelCard } from '@busbar/protocol';
+import type { Logger } from '@busbar/telemetry';
+import type { Instances } from './instances.ts';
+import {
+  hasSameTokenizer,
+  type LoadTokenizer,
+  loadModel,
+  type ServedModel,
+} from './model-loader.ts';
+
+const MAX_MODELS = 1_024;
+
+interface KnownModel {
+  card: ModelCard | undefined;
+  served: ServedModel | undefined;
+  /** Why it cannot be served, whatever the workers do. */
+  fault: string | undefined;
+}
+
+export type Lookup =
+  | { kind: 'ready'; model: ServedModel }
+  /** The name is known but nobody can answer for it now. */
+  | { kind: 'unavailable'; reason: string }
+  | { kind: 'unknown' };
+
+/**
+ * The models of the stack. A model is listed when a request for it would be answered: its card is read, its tokenizer is
+ * loaded, a worker is ready and a router too. Broken cards are kept apart with their reason and disturb no other.
+ */
+export class ModelRegistry {
+  readonly #instances: Instances;
+  readonly #load: LoadTokenizer;
+  readonly #threads: number;
+  readonly #log: Logger;
+  readonly #models = new Map<string, KnownModel>();
+  #subscription: Subscription | undefined;
+  #isStopped = false;
+
+  constructor(options: {
+    instances: Instances;
+    load: LoadTokenizer;
+    threads: number;
+    log: Logger;
+  }) {
+    this.#instances = options.instances;
+    this.#load = options.load;
+    this.#threads = options.threads;
+    this.#log = options.log;
+  }
+
+  async watch(bucket: Bucket): Promise<void> {
+    this.#subscription = await bucket.watch((change) => this.#onChange(change));
+  }
+
+  lookup(name: string): Lookup {
+    const known = this.#models.get(name);
+    if (known === undefined) return { kind: 'unknown' };
+    const reason = this.#whyNot(name, known);
+    if (known.served === undefined || reason !== undefined) {
+      return { kind: 'unavailable', reason: reason ?? 'the tokenizer is being loaded' };
+    }
+    return { kind: 'ready', model: known.served };
+  }
+
+  /** Models that can answer now, oldest first. */
+  listed(): ServedModel[] {
+    const models: ServedModel[] = [];
+    for (const [name, known] of this.#models) {
+      if (known.served !== undefined && this.#whyNot(name, known) === undefined) {
+        models.push(known.served);
+      }
+    }
+    return models;
+  }
+
+  /** One sentence for each model that cannot answer. */
+  faults(): string[] {
+    const faults: string[] = [];
+    for (const [name, known] of this.#models) {
+      const reason = this.#whyNot(name, known);
+      if (reason !== undefined) faults.push(`model "${name}": ${reason}`);
+    }
+    if (this.#models.size === 0) faults.push('no worker has announced a model');
+    return faults;
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#subscription?.unsubscribe();
+    for (const known of this.#models.values()) await known.served?.tokenizer.close();
+  }
+
+  #whyNot(name: string, known: KnownModel): string | undefined {
+    if (known.fault !== undefined) return known.fault;
+    if (known.served === undefined) return 'its tokenizer is being loaded';
+    if (this.#instances.readyWorkers(name) === 0) return 'no worker is ready';
+    if (this.#instances.readyRouters() === 0) return 'no router is ready';
+    return undefined;
+  }
+
+  #onChange(change: BucketChange): void {
+    if (change.kind === 'put') this.#put(decodeToken(change.key), change.value);
+    else if (change.kind === 'gone') this.#remove(decodeToken(change.key));
+    else {
+      const names = new Set([...change.keys].map(decodeToken));
+      for (const name of this.#models.keys()) if (!names.has(name)) this.#remove(name);
+    }
+  }
+
+  #put(name: string, value: Uint8Array): void {
+    const known = this.#models.get(name) ?? {
+      card: undefined,
+      served: undefined,
+      fault: undefined,
+    };
+    if (!this.#models.has(name) && this.#models.size >= MAX_MODELS) {
+      this.#log.error({ name, limit: MAX_MODELS }, 'too many models; this one is left out');
+      return;
+    }
+    this.#models.set(name, known);
+    try {
+      const card = decodeModelCard(value);
+      if (card.name !== name) throw new Error('the card is under the name of another model');
+      known.card = card;
+      known.fault = undefined;
+      if (known.served !== undefined && hasSameTokenizer(known.served.card, card)) {
+        void this.#replace(known, card, known.served.tokenizer);
+      } else void this.#replace(known, card, undefined);
+    } catch (error) {
+      this.#fail(name, known, messageOf(error));
+    }
+  }
+
+  /** Loads beside the requests that use the old one. The newest card wins, whichever is loaded first. */
+  async #replace(
+    known: KnownModel,
+    card: ModelCard,
+    tokenizer: ServedModel['tokenizer'] | undefined,
+  ): Promise<void> {
+    try {
+      const load: LoadTokenizer =
+        tokenizer === undefined ? this.#load : () => Promise.resolve(tokenizer);
+      const served = await loadModel(card, load, this.#threads);
+      const isCurrent = known.card === card && !this.#isStopped;
+      if (isCurrent) known.served = served;
+      else if (tokenizer === undefined) await served.tokenizer.close();
+      this.#log.info({ model: card.name, encoder: served.tokenizer.encoderKind }, 'model loaded');
+    } catch (error) {
+      if (known.card === card) this.#fail(card.name, known, messageOf(error));
+    }
+  }
+
+  #fail(name: string, known: KnownModel, reason: string): void {
+    known.served = undefined;
+    known.fault = `its card cannot be used: ${reason.slice(0, 200)}`;
+    this.#log.error({ model: name, reason }, 'a model card cannot be used');
+  }
+
+  #remove(name: string): void {
+    const known = this.#models.get(name);
+    if (known === undefined) return;
+    known.card = undefined;
+    this.#models.delete(name);
+    this.#log.info({ model: name }, 'model retired');
+  }
+}

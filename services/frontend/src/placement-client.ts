@@ -1,0 +1,117 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { AppError } from '@busbar/base';
+import { type Bus, BusError } from '@busbar/bus';
+import {
+  decodeRouteReply,
+  encodeRouteRequest,
+  type HashWords,
+  limit,
+  type RouteReply,
+  type Subjects,
+} from '@busbar/protocol';
+import type { Candidate } from './candidate.ts';
+import { FrontendError } from './errors.ts';
+
+type Place = Extract<RouteReply, { kind: 'place' }>;
+
+/** A router may hear of a new worker a little later than the frontend: how long to ask again, and how often. */
+const LAG_MS = 1_000;
+const LAG_RETRY_MS = 50;
+/** The answer may be on its way when the router's own deadline has passed. */
+const REPLY_SLACK_MS = 250;
+/** Routers that died with the question are replaced by asking once more. */
+const ASKS = 2;
+const REQUEST_HEADER_BYTES = 16_384;
+
+/** Asks a router where a candidate goes. */
+export class PlacementClient {
+  readonly #bus: Bus;
+  readonly #subjects: Subjects;
+  readonly #frontendId: string;
+  /** Whether a worker of the model is known to be ready here. */
+  readonly #hasWorkers: (model: string) => boolean;
+
+  constructor(options: {
+    bus: Bus;
+    subjects: Subjects;
+    frontendId: string;
+    hasWorkers: (model: string) => boolean;
+  }) {
+    this.#bus = options.bus;
+    this.#subjects = options.subjects;
+    this.#frontendId = options.frontendId;
+    this.#hasWorkers = options.hasWorkers;
+  }
+
+  /**
+   * The router's decision, which is a booking that must be ended by a `life` event. Throws what the router rejected, or
+   * why no router answered. `isWanted` is asked between tries.
+   */
+  async place(
+    candidate: Candidate,
+    traceparent: string | undefined,
+    isWanted: () => boolean,
+  ): Promise<Place> {
+    const { model } = candidate.generation;
+    for (let waitedMs = 0; ; waitedMs += LAG_RETRY_MS) {
+      const reply = await this.#ask(candidate, traceparent);
+      if (reply.kind === 'place') return reply;
+      const mayLag =
+        reply.code === 'ROUTER_NO_WORKERS' &&
+        candidate.excluded.length === 0 &&
+        waitedMs < LAG_MS &&
+        isWanted() &&
+        this.#hasWorkers(model);
+      if (!mayLag) throw rejection(reply.code, reply.message, candidate.lastRefusal);
+      await sleep(LAG_RETRY_MS);
+    }
+  }
+
+  async #ask(candidate: Candidate, traceparent: string | undefined): Promise<RouteReply> {
+    const { prompt, generation, excluded } = candidate;
+    const deadlineMs = limit('routeTimeoutMs');
+    const request = encodeRouteRequest(
+      {
+        model: generation.model,
+        frontendId: this.#frontendId,
+        promptTokens: prompt.tokens.length,
+        maxTokens: prompt.maxTokens,
+        deadlineMs,
+        ...(excluded.length > 0 ? { excluded } : {}),
+        ...(traceparent === undefined ? {} : { traceparent }),
+      },
+      fitting(prompt.hashes),
+    );
+    for (let ask = 1; ; ask++) {
+      try {
+        const message = await this.#bus.request(this.#subjects.route(generation.model), request, {
+          timeoutMs: deadlineMs + REPLY_SLACK_MS,
+        });
+        return decodeRouteReply(message.data);
+      } catch (error) {
+        if (!(error instanceof BusError)) throw error;
+        if (error.code === 'BUS_NO_RESPONDERS') {
+          throw new FrontendError('FRONTEND_NO_ROUTER', error.message, { cause: error });
+        }
+        if (error.code !== 'BUS_TIMEOUT') throw error;
+        if (ask === ASKS) {
+          throw new FrontendError('FRONTEND_ROUTER_SILENT', error.message, { cause: error });
+        }
+      }
+    }
+  }
+}
+
+/** A prefix of the hashes that fits into one message; only a million tokens in tiny blocks are longer. */
+function fitting(hashes: HashWords): HashWords {
+  const maxWords = Math.floor((limit('messageBytes') - REQUEST_HEADER_BYTES) / 8) * 2;
+  return hashes.length <= maxWords ? hashes : hashes.subarray(0, maxWords);
+}
+
+/** When every worker refused because it was full, "no workers" would be the wrong word for it. */
+function rejection(code: string, message: string, lastRefusal: string | undefined): AppError {
+  if (code === 'ROUTER_NO_WORKERS' && lastRefusal === 'WORKER_FULL') {
+    return new AppError('WORKER_FULL', message);
+  }
+  return new AppError(code, message);
+}

@@ -1,0 +1,134 @@
+import type { ServerResponse } from 'node:http';
+import {
+  type AnswerHead,
+  type ApiFinishReason,
+  ChunkWriter,
+  errorEvent,
+  type Problem,
+  SSE_DONE,
+  SSE_KEEP_ALIVE,
+  type UsageTokens,
+} from '@busbar/openai';
+import { limit } from '@busbar/protocol';
+import { sendProblem } from './error-response.ts';
+import type { AnswerSink } from './sink.ts';
+import type { SinkFlusher } from './sink-flusher.ts';
+
+const HEADERS = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-cache',
+  'x-accel-buffering': 'no',
+};
+
+/**
+ * One streamed answer. Events gather in `#pending` and leave in one write at the end of the turn of the event loop in
+ * which they came, so that a loop that lags, or a socket that is full, merges them by itself: the cost of a stream is its
+ * system calls. The status is sent with the first event; until then a failure is an ordinary error answer.
+ */
+export class SseSink implements AnswerSink {
+  readonly #response: ServerResponse;
+  readonly #writer: ChunkWriter;
+  readonly #flusher: SinkFlusher;
+  readonly #includeUsage: boolean;
+  #pending = '';
+  #isDirty = false;
+  #isComplete = false;
+  #isWaitingForDrain = false;
+  #lastWriteMs: number;
+
+  constructor(
+    response: ServerResponse,
+    head: AnswerHead,
+    options: { flusher: SinkFlusher; includeUsage: boolean; nowMs: number },
+  ) {
+    this.#response = response;
+    this.#writer = new ChunkWriter(head);
+    this.#flusher = options.flusher;
+    this.#includeUsage = options.includeUsage;
+    this.#lastWriteMs = options.nowMs;
+    options.flusher.add(this);
+  }
+
+  text(index: number, text: string): void {
+    this.#append(this.#writer.text(index, text));
+  }
+
+  finish(index: number, reason: ApiFinishReason): void {
+    this.#append(this.#writer.finish(index, reason));
+  }
+
+  complete(usage: UsageTokens): void {
+    this.#end(this.#includeUsage ? this.#writer.usage(usage) + SSE_DONE : SSE_DONE);
+  }
+
+  fail(problem: Problem): void {
+    if (this.#isComplete) return;
+    if (this.#response.headersSent || this.#pending !== '') {
+      this.#end(errorEvent(problem) + SSE_DONE);
+      return;
+    }
+    this.#isComplete = true;
+    this.close();
+    sendProblem(this.#response, problem);
+  }
+
+  /** The client is gone or everything was handed to the socket. */
+  close(): void {
+    this.#isComplete = true;
+    this.#pending = '';
+    this.#flusher.remove(this);
+  }
+
+  /** Writes what has gathered. While the socket is full it goes on gathering, up to a limit. */
+  flush(nowMs: number): void {
+    this.#isDirty = false;
+    if (this.#pending === '') return;
+    const response = this.#response;
+    if (response.writableNeedDrain) {
+      this.#waitForDrain();
+      return;
+    }
+    if (!response.headersSent) response.writeHead(200, HEADERS);
+    const events = this.#pending;
+    this.#pending = '';
+    this.#lastWriteMs = nowMs;
+    if (this.#isComplete) {
+      response.end(events);
+      this.#flusher.remove(this);
+    } else response.write(events);
+  }
+
+  /** A comment, when nothing was written for `silenceMs`. */
+  keepAlive(nowMs: number, silenceMs: number): void {
+    if (this.#isComplete || nowMs - this.#lastWriteMs < silenceMs) return;
+    if (this.#pending === '' && !this.#response.writableNeedDrain) this.#append(SSE_KEEP_ALIVE);
+  }
+
+  #append(event: string): void {
+    if (this.#isComplete) return;
+    this.#pending = this.#pending === '' ? event : this.#pending + event;
+    if (this.#isDirty) return;
+    if (this.#isWaitingForDrain) {
+      // A client that does not read: closing the response is what cancels its streams.
+      if (this.#pending.length > limit('clientBufferBytes')) this.#response.destroy();
+      return;
+    }
+    this.#isDirty = true;
+    this.#flusher.mark(this);
+  }
+
+  #end(events: string): void {
+    if (this.#isComplete) return;
+    this.#append(events);
+    this.#isComplete = true;
+  }
+
+  #waitForDrain(): void {
+    if (this.#isWaitingForDrain) return;
+    this.#isWaitingForDrain = true;
+    this.#response.once('drain', () => {
+      this.#isWaitingForDrain = false;
+      this.flush(this.#lastWriteMs);
+    });
+  }
+}

@@ -1,0 +1,137 @@
+import type { Clock, Rng } from '@busbar/base';
+import type { Bus, BusMessage, Subscription } from '@busbar/bus';
+import { decodeTokenBatch, lastToken, type StreamDelta, type Subjects } from '@busbar/protocol';
+import type { Candidate } from './candidate.ts';
+import type { FrontendMetrics } from './metrics.ts';
+
+const MAX_STREAM_ID = 0xffff_ffff;
+/** Streams that nobody waits for are cancelled at most so often for each worker. */
+const STRAY_CANCEL_MS = 500;
+const MAX_WORKERS = 4_096;
+
+export interface StreamHost {
+  /** A worker gave a sign of life. */
+  heard(workerId: string, nowMs: number): void;
+  /** Batches of this worker were lost: any of its streams may miss tokens. */
+  batchesLost(workerId: string, nowMs: number): void;
+  /** The next delta of this stream does not follow the last one. */
+  tokensLost(candidate: Candidate): void;
+  cancelStrays(workerId: string, streamIds: number[]): void;
+}
+
+interface Sender {
+  sequence: number;
+  strayCancelMs: number;
+}
+
+/**
+ * All running streams of this frontend by stream id, fed by one subscription. The bus drops messages of a slow reader in
+ * silence, so every batch and every position is checked.
+ */
+export class Streams {
+  readonly #clock: Clock;
+  readonly #metrics: FrontendMetrics;
+  readonly #host: StreamHost;
+  readonly #candidates = new Map<number, Candidate>();
+  readonly #senders = new Map<string, Sender>();
+  readonly #subscription: Subscription;
+  #nextId: number;
+
+  constructor(options: {
+    bus: Bus;
+    subjects: Subjects;
+    frontendId: string;
+    clock: Clock;
+    rng: Rng;
+    metrics: FrontendMetrics;
+    host: StreamHost;
+  }) {
+    this.#clock = options.clock;
+    this.#metrics = options.metrics;
+    this.#host = options.host;
+    // A frontend that comes back under its old name must not take over streams of its former life.
+    this.#nextId = options.rng.u32();
+    this.#subscription = options.bus.subscribe(
+      options.subjects.tokensTo(options.frontendId),
+      (message) => this.#onBatch(message),
+    );
+  }
+
+  get size(): number {
+    return this.#candidates.size;
+  }
+
+  /** Hands out a stream id under which tokens for this candidate are accepted from now on. */
+  open(candidate: Candidate): number {
+    do {
+      this.#nextId = this.#nextId >= MAX_STREAM_ID ? 1 : this.#nextId + 1;
+    } while (this.#candidates.has(this.#nextId));
+    this.#candidates.set(this.#nextId, candidate);
+    return this.#nextId;
+  }
+
+  close(streamId: number): void {
+    this.#candidates.delete(streamId);
+  }
+
+  all(): Iterable<Candidate> {
+    return this.#candidates.values();
+  }
+
+  stop(): void {
+    this.#subscription.unsubscribe();
+  }
+
+  #onBatch(message: BusMessage): void {
+    const workerId = lastToken(message.subject);
+    const nowMs = this.#clock.monotonicMs();
+    let batch: ReturnType<typeof decodeTokenBatch>;
+    try {
+      batch = decodeTokenBatch(message.data);
+    } catch (error) {
+      this.#metrics.badMessage();
+      throw error;
+    }
+    this.#host.heard(workerId, nowMs);
+    const sender = this.#senderOf(workerId);
+    if (sender.sequence !== 0 && batch.sequence !== sender.sequence + 1) {
+      this.#metrics.lostBatches(Math.max(1, batch.sequence - sender.sequence - 1));
+      this.#host.batchesLost(workerId, nowMs);
+    }
+    sender.sequence = batch.sequence;
+    let strays: number[] | undefined;
+    for (const delta of batch.deltas) {
+      const candidate = this.#candidates.get(delta.streamId);
+      if (candidate?.placement?.workerId === workerId) this.#accept(candidate, delta, nowMs);
+      else if (delta.finish === 'none') (strays ??= []).push(delta.streamId);
+    }
+    if (strays !== undefined) this.#onStrays(workerId, sender, strays, nowMs);
+  }
+
+  #accept(candidate: Candidate, delta: StreamDelta, nowMs: number): void {
+    if (delta.position !== candidate.position) {
+      this.#host.tokensLost(candidate);
+      return;
+    }
+    if (candidate.lastDeltaMs !== 0) this.#metrics.gap((nowMs - candidate.lastDeltaMs) / 1_000);
+    candidate.generation.accept(candidate, delta, nowMs);
+  }
+
+  #senderOf(workerId: string): Sender {
+    let sender = this.#senders.get(workerId);
+    if (sender === undefined) {
+      if (this.#senders.size >= MAX_WORKERS) this.#senders.clear();
+      sender = { sequence: 0, strayCancelMs: 0 };
+      this.#senders.set(workerId, sender);
+    }
+    return sender;
+  }
+
+  /** A stream that was just cancelled may send a little more; one that goes on is told again. */
+  #onStrays(workerId: string, sender: Sender, streamIds: number[], nowMs: number): void {
+    this.#metrics.strayDeltas(streamIds.length);
+    if (nowMs - sender.strayCancelMs < STRAY_CANCEL_MS) return;
+    sender.strayCancelMs = nowMs;
+    this.#host.cancelStrays(workerId, streamIds);
+  }
+}

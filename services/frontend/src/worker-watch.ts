@@ -1,0 +1,180 @@
+import type { Clock } from '@busbar/base';
+import { type Bus, BusError, type Subscription } from '@busbar/bus';
+import { lastToken, limit, type Subjects } from '@busbar/protocol';
+import type { Candidate } from './candidate.ts';
+import { FrontendError, type FrontendErrorCode } from './errors.ts';
+
+const SWEEP_MS = 100;
+/** Silence after which a worker is asked whether it is still there: the routers' own limit and one heartbeat. */
+const PROBE_AFTER_MS = limit('loadSilenceMs') + limit('loadIntervalMs');
+const PROBE_TIMEOUT_MS = 500;
+/** A stream whose tokens may be lost has so long to show the next ones. */
+const SUSPECT_MS = 3_000;
+/** Requests do not outlive an outage of the bus that is longer. */
+const OUTAGE_MS = 8_000;
+
+interface WatchedWorker {
+  candidates: Set<Candidate>;
+  lastHeardMs: number;
+  lastTokenMs: number;
+  isProbed: boolean;
+}
+
+export interface WorkerWatchHost {
+  lose(candidate: Candidate, error: FrontendError): void;
+  /** False when nobody listens under the name of this worker any more. */
+  isListening(workerId: string, timeoutMs: number): Promise<boolean>;
+}
+
+/**
+ * Notices within half a second that a worker with our streams is gone: its heartbeats stop, and then the bus says that
+ * nobody listens under its name. A worker that is connected but silent counts as gone when its lease has run out. Also
+ * bounds how long a stream waits after an outage of the bus, and for a worker that sends heartbeats but no tokens.
+ */
+export class WorkerWatch {
+  readonly #clock: Clock;
+  readonly #host: WorkerWatchHost;
+  readonly #workers = new Map<string, WatchedWorker>();
+  readonly #subscription: Subscription;
+  readonly #stopStatus: () => void;
+  readonly #timer: NodeJS.Timeout;
+  #lastSweepMs: number;
+  #outageSinceMs: number | undefined;
+
+  constructor(options: { bus: Bus; subjects: Subjects; clock: Clock; host: WorkerWatchHost }) {
+    this.#clock = options.clock;
+    this.#host = options.host;
+    this.#lastSweepMs = options.clock.monotonicMs();
+    this.#subscription = options.bus.subscribe(options.subjects.loadAll, (message) => {
+      const worker = this.#workers.get(lastToken(message.subject));
+      if (worker !== undefined) worker.lastHeardMs = this.#clock.monotonicMs();
+    });
+    this.#stopStatus = options.bus.onStatus((status) => {
+      if (status === 'disconnected') this.#outageSinceMs ??= this.#clock.monotonicMs();
+      if (status === 'reconnected') this.#onReconnected();
+    });
+    this.#timer = setInterval(() => this.#sweep(), SWEEP_MS);
+    this.#timer.unref();
+  }
+
+  attach(workerId: string, candidate: Candidate): void {
+    const nowMs = this.#clock.monotonicMs();
+    let worker = this.#workers.get(workerId);
+    if (worker === undefined) {
+      worker = {
+        candidates: new Set(),
+        lastHeardMs: nowMs,
+        lastTokenMs: nowMs,
+        isProbed: false,
+      };
+      this.#workers.set(workerId, worker);
+    }
+    if (worker.candidates.size === 0) worker.lastTokenMs = nowMs;
+    worker.candidates.add(candidate);
+  }
+
+  detach(workerId: string, candidate: Candidate): void {
+    const worker = this.#workers.get(workerId);
+    worker?.candidates.delete(candidate);
+    if (worker?.candidates.size === 0) this.#workers.delete(workerId);
+  }
+
+  /** Tokens came. */
+  heard(workerId: string, nowMs: number): void {
+    const worker = this.#workers.get(workerId);
+    if (worker === undefined) return;
+    worker.lastHeardMs = nowMs;
+    worker.lastTokenMs = nowMs;
+  }
+
+  /** Streams of this worker may have lost tokens. */
+  suspect(workerId: string, nowMs: number): void {
+    for (const candidate of this.#workers.get(workerId)?.candidates ?? []) {
+      if (candidate.suspectSinceMs === 0) candidate.suspectSinceMs = nowMs;
+    }
+  }
+
+  /** The lease is gone: look at once. */
+  leaseGone(workerId: string): void {
+    const worker = this.#workers.get(workerId);
+    if (worker !== undefined) void this.#probe(workerId, worker);
+  }
+
+  /** Another process took the worker's name: the streams of the one before are gone. */
+  restarted(workerId: string): void {
+    this.#loseAll(workerId, 'FRONTEND_WORKER_LOST', 'the worker started anew');
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#subscription.unsubscribe();
+    this.#stopStatus();
+  }
+
+  #sweep(): void {
+    const nowMs = this.#clock.monotonicMs();
+    const isLagging = nowMs - this.#lastSweepMs > SWEEP_MS * 3;
+    this.#lastSweepMs = nowMs;
+    if (this.#outageSinceMs !== undefined) {
+      if (nowMs - this.#outageSinceMs > OUTAGE_MS) this.#endAll();
+      return;
+    }
+    // What this process has not read yet says nothing about the workers.
+    if (isLagging) return;
+    for (const [workerId, worker] of this.#workers) this.#check(workerId, worker, nowMs);
+  }
+
+  #check(workerId: string, worker: WatchedWorker, nowMs: number): void {
+    const silentMs = nowMs - worker.lastHeardMs;
+    if (silentMs > limit('leaseTtlMs')) {
+      this.#loseAll(workerId, 'FRONTEND_WORKER_LOST', `silent for ${Math.round(silentMs)} ms`);
+      return;
+    }
+    if (nowMs - worker.lastTokenMs > limit('streamSilenceMs')) {
+      this.#loseAll(workerId, 'FRONTEND_WORKER_LOST', 'heartbeats but no tokens');
+      return;
+    }
+    if (silentMs > PROBE_AFTER_MS) void this.#probe(workerId, worker);
+    for (const candidate of worker.candidates) {
+      if (candidate.suspectSinceMs !== 0 && nowMs - candidate.suspectSinceMs > SUSPECT_MS) {
+        this.#host.lose(candidate, lost('FRONTEND_TOKENS_LOST', workerId, 'messages were lost'));
+      }
+    }
+  }
+
+  async #probe(workerId: string, worker: WatchedWorker): Promise<void> {
+    if (worker.isProbed) return;
+    worker.isProbed = true;
+    const isListening = await this.#host.isListening(workerId, PROBE_TIMEOUT_MS);
+    worker.isProbed = false;
+    if (isListening || this.#workers.get(workerId) !== worker) return;
+    this.#loseAll(workerId, 'FRONTEND_WORKER_LOST', 'nobody listens under its name');
+  }
+
+  #loseAll(workerId: string, code: FrontendErrorCode, reason: string): void {
+    const worker = this.#workers.get(workerId);
+    if (worker === undefined) return;
+    const error = lost(code, workerId, reason);
+    for (const candidate of worker.candidates) this.#host.lose(candidate, error);
+  }
+
+  #onReconnected(): void {
+    this.#outageSinceMs = undefined;
+    const nowMs = this.#clock.monotonicMs();
+    for (const [workerId, worker] of this.#workers) {
+      worker.lastHeardMs = nowMs;
+      this.suspect(workerId, nowMs);
+    }
+  }
+
+  #endAll(): void {
+    const error = new BusError('BUS_DISCONNECTED', 'the bus was away for too long');
+    for (const worker of this.#workers.values()) {
+      for (const candidate of worker.candidates) candidate.generation.fail(error);
+    }
+  }
+}
+
+function lost(code: FrontendErrorCode, workerId: string, reason: string): FrontendError {
+  return new FrontendError(code, `worker ${workerId}: ${reason}`, { retryable: true });
+}
