@@ -78,7 +78,9 @@ export class LifeLine {
       row.truth.onReported(booking.seenTokens, event.cachedTokens);
     }
     const cachedBlocks = Math.floor(event.cachedTokens / row.info.blockSize);
-    row.truth.onPrefill((booking.hashes.length >> 1) - cachedBlocks, booking.bookedMs, nowMs);
+    // Engines always compute the last token, and with it again a block that is whole and cached already.
+    const mustStore = Math.floor((booking.promptTokens - 1) / row.info.blockSize) - cachedBlocks;
+    row.truth.onPrefill(mustStore, booking.bookedMs, nowMs);
     row.approximate?.use(booking.hashes, nowMs);
     const computed = booking.promptTokens - event.cachedTokens;
     const isReporting = row.load !== undefined && row.load.prefillTokensPerMs > 0;
