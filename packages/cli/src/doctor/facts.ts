@@ -26,7 +26,7 @@ const routerWorkerSchema = z.object({
   expectedCachedTokensTotal: z.number(),
   reportedCachedTokensTotal: z.number(),
 });
-export const routerWorkersSchema = z.object({ workers: z.array(routerWorkerSchema) });
+export const routerWorkersSchema = z.array(routerWorkerSchema);
 export type RouterWorker = z.infer<typeof routerWorkerSchema>;
 
 /** The same prompt sent twice or more through a frontend. */

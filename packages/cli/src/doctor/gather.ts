@@ -135,11 +135,7 @@ async function readRouters(
   instances: readonly Instance[],
 ): Promise<Map<string, readonly RouterWorker[]>> {
   const routers = instances.filter((instance) => instance.role === 'router');
-  const bodies = await readAll(
-    routers,
-    '/workers',
-    (body) => routerWorkersSchema.parse(body).workers,
-  );
+  const bodies = await readAll(routers, '/workers', (body) => routerWorkersSchema.parse(body));
   const known = new Map<string, readonly RouterWorker[]>();
   for (const [id, workers] of bodies) if (workers !== undefined) known.set(id, workers);
   return known;

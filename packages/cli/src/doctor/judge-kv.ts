@@ -63,8 +63,12 @@ function silence(
   return undefined;
 }
 
-/** Routers that do not believe the worker's events. */
+/** Policies that choose by KV events; the others do not mind what a worker says. */
+const EVENT_POLICIES: readonly string[] = ['predictive', 'kv'];
+
+/** Routers that should believe the worker's events and do not. */
 function demotions(facts: Facts, workerId: string): string | undefined {
+  if (facts.policy !== undefined && !EVENT_POLICIES.includes(facts.policy)) return undefined;
   const texts = seenBy(facts, workerId)
     .filter(([, seen]) => seen.truth !== 'events')
     .map(([routerId, seen]) => `${routerId} routes to it as ${seen.truth}: ${seen.reason}`);

@@ -199,6 +199,7 @@ test('KV events: off, promised and not sent, never sent, not believed, not known
     one({ routerWorkers: new Map([['r', [demoted]]]) }).detail,
     /r routes to it as approximate: no events for 10 s/,
   );
+  assert.deepEqual(bad({ routerWorkers: new Map([['r', [demoted]]]), policy: 'approximate' }), []);
   assert.match(one({ routerWorkers: new Map([['r', []]]) }).detail, /does not know/);
 });
 
