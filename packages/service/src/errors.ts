@@ -5,6 +5,8 @@ export type ServiceErrorCode =
   | 'SERVICE_CONFIG'
   /** The admin port cannot be opened. */
   | 'SERVICE_ADMIN_PORT'
+  /** The port that the service itself listens on cannot be opened. */
+  | 'SERVICE_PORT'
   /** Another living process has the same role and id. */
   | 'SERVICE_ID_TAKEN'
   /** What this process would serve contradicts what living ones serve. */

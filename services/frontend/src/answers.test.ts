@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { EOS, eventsOf, ScriptedStack, until } from './scripted-stack.ts';
+import { answerOf, EOS, eventsOf, ScriptedStack, until } from './scripted-stack.ts';
 
 let stack: ScriptedStack;
 before(async () => {
@@ -12,7 +12,7 @@ after(() => stack.stop());
 test('a chat in one piece: text, usage, ids, life of the booking', async () => {
   const response = await stack.chat();
   assert.equal(response.status, 200);
-  const answer: any = await response.json();
+  const answer = await answerOf(response);
   assert.match(answer.id, /^chatcmpl-[0-9a-f]{32}$/);
   assert.equal(answer.object, 'chat.completion');
   assert.deepEqual(answer.choices, [
@@ -54,8 +54,8 @@ test('a streamed chat: usage only when asked for, then [DONE]', async () => {
     assert.equal(withUsage.length, stream_options?.include_usage === true ? 1 : 0);
     if (withUsage.length === 1) {
       assert.equal(events.at(-1), withUsage[0]);
-      assert.deepEqual(withUsage[0].choices, []);
-      assert.equal(withUsage[0].usage.completion_tokens, 3);
+      assert.deepEqual(withUsage[0]?.choices, []);
+      assert.equal(withUsage[0]?.usage?.completion_tokens, 3);
     }
     const choices = events.flatMap((event) => event.choices);
     assert.equal(choices.map((choice) => choice.delta.content ?? '').join(''), 'ok');
@@ -78,20 +78,20 @@ test('candidates interleave under one id; seeds differ; each has its own booking
     }
     for (const stream of streams) worker.emit(stream, '', 'length');
   };
-  const before = stack.routed.length;
+  const routedBefore = stack.routed.length;
   const response = await stack.chat({ n: 2, stream: true, seed: 7, max_tokens: 5 });
   const events = eventsOf(await response.text());
   worker.script = script;
-  assert.equal(stack.routed.length - before, 2);
+  assert.equal(stack.routed.length - routedBefore, 2);
   assert.deepEqual(
     worker.works
       .slice(-2)
       .map(({ header }) => header.sampling.seed)
-      .toSorted(),
+      .toSorted((a, b) => (a ?? 0) - (b ?? 0)),
     [7, 8],
   );
   for (const index of [0, 1]) {
-    const own = events.map((event) => event.choices[0]).filter((c) => c.index === index);
+    const own = events.flatMap((event) => event.choices).filter((c) => c.index === index);
     assert.equal(own.map((choice) => choice.delta.content ?? '').join(''), 'abc');
     assert.deepEqual(
       own.map((choice) => choice.delta.role),
@@ -103,20 +103,20 @@ test('candidates interleave under one id; seeds differ; each has its own booking
 });
 
 test('several prompts, each with its own index', async () => {
-  const body = { model: 'm', prompt: ['one', [65, 66], 'three'].slice(0, 1).concat('two'), n: 2 };
+  const body = { model: 'm', prompt: ['one', 'two'], n: 2 };
   const response = await stack.post(body, { path: '/v1/completions' });
-  const answer: any = await response.json();
+  const answer = await answerOf(response);
   assert.equal(answer.object, 'text_completion');
   assert.deepEqual(
-    answer.choices.map((choice: any) => [choice.index, choice.text, choice.finish_reason]),
+    answer.choices.map((choice) => [choice.index, choice.text, choice.finish_reason]),
     [0, 1, 2, 3].map((index) => [index, 'ok', 'stop']),
   );
   assert.equal(answer.usage.prompt_tokens, 6);
   assert.equal(answer.usage.completion_tokens, 12);
   assert.equal(answer.usage.prompt_tokens_details.cached_tokens, 6);
-  const ids: any = await (
-    await stack.post({ model: 'm', prompt: [65, 66] }, { path: '/v1/completions' })
-  ).json();
+  const ids = await answerOf(
+    stack.post({ model: 'm', prompt: [65, 66] }, { path: '/v1/completions' }),
+  );
   assert.equal(ids.usage.prompt_tokens, 2);
 });
 
@@ -138,13 +138,13 @@ test('stop texts cut the same in both modes and stop the worker', async () => {
       }
       worker.emit(streamId, '', 'length');
     };
-    const whole: any = await (await stack.chat({ stop })).json();
-    assert.equal(whole.choices[0].message.content, text);
-    assert.equal(whole.choices[0].finish_reason, reason);
+    const whole = await answerOf(stack.chat({ stop }));
+    assert.equal(whole.choices[0]?.message.content, text);
+    assert.equal(whole.choices[0]?.finish_reason, reason);
     const events = eventsOf(await (await stack.chat({ stop, stream: true })).text());
     const choices = events.flatMap((event) => event.choices);
     assert.equal(choices.map((choice) => choice.delta.content ?? '').join(''), text);
-    assert.equal(choices.at(-1).finish_reason, reason);
+    assert.equal(choices.at(-1)?.finish_reason, reason);
     const { streamId } = worker.works.at(-1)!.header;
     if (reason === 'stop') await until(() => worker.cancelled.includes(streamId));
   }
@@ -163,7 +163,7 @@ test('a character that spans tokens is never cut, an open one ends as U+FFFD', a
     worker.emit(streamId, [0xf0], 'length');
   };
   const events = eventsOf(await (await stack.chat({ stream: true })).text());
-  const pieces = events.map((event) => event.choices[0].delta.content).filter(Boolean);
+  const pieces = events.map((event) => event.choices[0]?.delta.content).filter(Boolean);
   assert.deepEqual(pieces, ['삼', 'é', '👩', '\ufffd']);
   worker.script = script;
 });

@@ -10,7 +10,6 @@ export type FrontendErrorCode =
   | 'FRONTEND_WORKER_LOST'
   | 'FRONTEND_TOKENS_LOST'
   | 'FRONTEND_NO_PLACEMENT'
-  | 'FRONTEND_MODEL_UNAVAILABLE'
-  | 'FRONTEND_PORT';
+  | 'FRONTEND_MODEL_UNAVAILABLE';
 
 export class FrontendError extends AppError<FrontendErrorCode> {}

@@ -17,7 +17,7 @@ export interface Frontend extends Service {
   readonly url: string;
 }
 
-/** Builds the parts, follows the stack's leases and models, and opens the API. Rejects with FRONTEND_PORT. */
+/** Builds the parts, follows the stack's leases and models, and opens the API. Rejects with SERVICE_PORT. */
 export async function createFrontend(
   context: ServiceContext,
   config: FrontendConfig,
@@ -41,27 +41,36 @@ export async function createFrontend(
   const degradations = new Degradations(bus, subjects, clock);
   const flusher = new SinkFlusher(clock, config.keepaliveMs);
   const answers = new AnswerHandler({ context, registry, dispatcher, flusher, metrics });
-  await instances.watch(await bus.bucket(buckets.instances));
-  await registry.watch(await bus.bucket(buckets.models));
-  const http = await startHttpServer({
-    host: config.httpHost,
-    port: config.httpPort,
-    reusePort: config.httpReusePort,
-    routes: routesOf(answers, new StatusPages(context, registry)),
-    onFault: (error) => log.error({ err: error }, 'a request handler failed'),
-  });
+  const stopParts = async (): Promise<void> => {
+    dispatcher.stop();
+    degradations.stop();
+    flusher.stop();
+    instances.stop();
+    await registry.stop();
+  };
+  let http: HttpServer;
+  try {
+    await instances.watch(await bus.bucket(buckets.instances));
+    await registry.watch(await bus.bucket(buckets.models));
+    http = await startHttpServer({
+      host: config.httpHost,
+      port: config.httpPort,
+      reusePort: config.httpReusePort,
+      routes: routesOf(answers, new StatusPages(context, registry)),
+      onFault: (error) => log.error({ err: error }, 'a request handler failed'),
+    });
+  } catch (error) {
+    await stopParts();
+    throw error;
+  }
   log.info({ url: http.url }, 'the API is open');
   return {
     url: http.url,
     checks: () => checksOf(registry, degradations),
     drain: (signal) => drain(answers, dispatcher, http, signal),
     async stop() {
-      dispatcher.stop();
-      degradations.stop();
-      flusher.stop();
-      instances.stop();
       await http.close();
-      await registry.stop();
+      await stopParts();
     },
   };
 }

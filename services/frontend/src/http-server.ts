@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { errorBody, invalid, type Problem } from '@busbar/openai';
+import { ServiceError } from '@busbar/service';
 import { sendProblem } from './error-response.ts';
-import { FrontendError } from './errors.ts';
 import { requestIdOf } from './request-id.ts';
 
 /** Longer than the idle time of usual load balancers (60 s), so that they close first. */
@@ -40,7 +40,7 @@ export interface HttpServer {
   close(): Promise<void>;
 }
 
-/** Listens with Node's own HTTP server. Rejects with FRONTEND_PORT and a sentence for the operator. */
+/** Listens with Node's own HTTP server. Rejects with SERVICE_PORT and a sentence for the operator. */
 export async function startHttpServer(options: HttpOptions): Promise<HttpServer> {
   const server = createServer(
     { keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS },
@@ -146,7 +146,7 @@ function listen(server: Server, { host, port, reusePort }: HttpOptions): Promise
           ? 'is in use by another process'
           : `cannot be opened: ${error.message}`;
       const sentence = `Port ${port} on ${host} ${reason}; choose another with BUSBAR_HTTP_PORT.`;
-      reject(new FrontendError('FRONTEND_PORT', sentence, { cause: error }));
+      reject(new ServiceError('SERVICE_PORT', sentence, { cause: error }));
     });
     server.listen({ host, port, ...(reusePort ? { reusePort: true, exclusive: true } : {}) }, () =>
       resolve(),

@@ -41,7 +41,7 @@ export async function preparePrompts(
     const tokens = typeof source === 'string' ? encode(request, source, model, signal) : source;
     const prompt = finishPrompt(
       tokens instanceof Promise ? await tokens : tokens,
-      request.params,
+      request,
       model,
       hasher,
     );
@@ -78,11 +78,11 @@ function encode(
 
 function finishPrompt(
   tokens: Uint32Array,
-  params: GenerationParams,
+  { kind, params }: ChatRequest | CompletionRequest,
   { card, tokenizer }: ServedModel,
   hasher: BlockHasher,
 ): Checked<Prompt> {
-  const field = 'prompt';
+  const field = kind === 'chat' ? 'messages' : 'prompt';
   if (tokens.length === 0) {
     return { ok: false, problem: invalid('The prompt has no tokens.', field) };
   }
@@ -90,7 +90,7 @@ function finishPrompt(
   const room = Math.min(contextTokens - tokens.length, limit('outputTokens'));
   const maxTokens = params.maxTokens ?? room;
   if (room < 1 || maxTokens > room) {
-    return { ok: false, problem: tooLong(tokens.length, contextTokens, params) };
+    return { ok: false, problem: tooLong(tokens.length, contextTokens, params, field) };
   }
   for (const id of tokens) {
     if (id >= tokenizer.vocabularySize) {
@@ -104,7 +104,12 @@ function finishPrompt(
   };
 }
 
-function tooLong(promptTokens: number, contextTokens: number, params: GenerationParams): Problem {
+function tooLong(
+  promptTokens: number,
+  contextTokens: number,
+  params: GenerationParams,
+  field: string,
+): Problem {
   const head = `The context of this model is ${contextTokens} tokens; the prompt has ${promptTokens}`;
   const isPromptTooLong = promptTokens >= contextTokens;
   const tail = isPromptTooLong
@@ -112,7 +117,7 @@ function tooLong(promptTokens: number, contextTokens: number, params: Generation
     : ` and \`${params.maxTokensField}\` asks for ${params.maxTokens}`;
   return invalid(
     `${head}${tail}.`,
-    isPromptTooLong ? 'messages' : params.maxTokensField,
+    isPromptTooLong ? field : params.maxTokensField,
     'context_length_exceeded',
   );
 }

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Bus, MemoryNetwork } from '@busbar/bus';
+import type { Usage } from '@busbar/openai';
 import {
   bucketNames,
   createSubjects,
@@ -40,7 +41,9 @@ export const byteTokenizer: Tokenizer = {
   notes: [],
   encode: (text) => Uint32Array.from(new TextEncoder().encode(text)),
   renderChat: (messages, options) =>
-    messages.map((message) => `<${message.role}>${String(message.content)}`).join('') +
+    messages
+      .map((message) => `<${message.role}>${JSON.stringify(message.content).slice(1, -1)}`)
+      .join('') +
     (options?.tools === undefined ? '' : JSON.stringify(options.tools)) +
     (options?.addGenerationPrompt === false ? '' : '<assistant>'),
   createDetokenizer() {
@@ -306,8 +309,39 @@ function sayOk(worker: ScriptedWorker, { streamId }: WorkHeader): void {
   worker.emit(streamId, [EOS], 'stop');
 }
 
+/** One event of a stream, chat and completions in one type. */
+export interface StreamEvent {
+  id: string;
+  created: number;
+  choices: {
+    index: number;
+    delta: { role?: string; content?: string };
+    finish_reason: string | null;
+  }[];
+  usage?: Usage;
+  error: { code: string };
+}
+
+/** A whole answer, chat and completions in one type. */
+export interface Answer {
+  id: string;
+  object: string;
+  choices: {
+    index: number;
+    text?: string;
+    message: { content: string };
+    finish_reason: string;
+  }[];
+  usage: Usage;
+  error: { code: string };
+}
+
+export async function answerOf(response: Response | Promise<Response>): Promise<Answer> {
+  return JSON.parse(await (await response).text());
+}
+
 /** The parsed `data:` events of an SSE body, without [DONE]; throws when [DONE] is not the last. */
-export function eventsOf(body: string): any[] {
+export function eventsOf(body: string): StreamEvent[] {
   const lines = body.split('\n\n').filter((part) => part.startsWith('data: '));
   if (lines.pop() !== 'data: [DONE]') throw new Error(`no [DONE] at the end of ${body}`);
   return lines.map((line) => JSON.parse(line.slice(6)));
@@ -317,7 +351,8 @@ export function eventsOf(body: string): any[] {
 export async function until(condition: () => boolean, limitMs = 2_000): Promise<void> {
   const end = performance.now() + limitMs;
   while (!condition()) {
-    if (performance.now() > end) throw new Error(`not within ${limitMs} ms: ${condition}`);
+    if (performance.now() > end)
+      throw new Error(`not within ${limitMs} ms: ${condition.toString()}`);
     await sleep(5);
   }
 }
