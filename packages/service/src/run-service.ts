@@ -1,3 +1,4 @@
+import { constants } from 'node:os';
 import { AppError, messageOf } from '@busbar/base';
 import type { Role } from '@busbar/protocol';
 import { createLogger, type Logger } from '@busbar/telemetry';
@@ -13,7 +14,6 @@ const CONNECT_WAIT_MS = 8_000;
 const EXIT_FAILED = 1;
 const EXIT_CONFIG = 2;
 const SIGNAL_EXIT_BASE = 128;
-const SIGNAL_NUMBERS = { SIGINT: 2, SIGTERM: 15 } as const;
 
 export interface ServiceDefinition<Config extends BaseConfig> {
   /** `baseFields` and the service's own fields in one zod object. */
@@ -37,6 +37,7 @@ export async function runService<Config extends BaseConfig>(
     log = createLogger({ level: config.logLevel, format: config.logFormat, base: { role, id } });
     log.debug({ config: redactConfig(definition.configSchema, config), origins }, 'configuration');
     exitOnFault(log);
+    for (const signal of SIGNALS) process.on(signal, exitAtOnce);
     const bus = await connectWithRetry(() => connectTo(config.natsUrl, id, log), {
       url: config.natsUrl,
       waitMs: CONNECT_WAIT_MS,
@@ -64,6 +65,13 @@ export async function runService<Config extends BaseConfig>(
   }
 }
 
+const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
+
+/** As the first process of a container there is no default action: a start that hangs could not be ended otherwise. */
+function exitAtOnce(signal: NodeJS.Signals): void {
+  process.exit(SIGNAL_EXIT_BASE + constants.signals[signal]);
+}
+
 function stopOnSignals(shell: Shell, log: Logger): void {
   let isStopping = false;
   const stop = (why: string, exitCode: number): void => {
@@ -77,9 +85,10 @@ function stopOnSignals(shell: Shell, log: Logger): void {
       },
     );
   };
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+  for (const signal of SIGNALS) {
+    process.off(signal, exitAtOnce);
     process.on(signal, () => {
-      if (isStopping) process.exit(SIGNAL_EXIT_BASE + SIGNAL_NUMBERS[signal]);
+      if (isStopping) exitAtOnce(signal);
       stop(`${signal}: draining`, 0);
     });
   }

@@ -170,6 +170,7 @@ async function step(
   run: () => Promise<void> | undefined,
 ): Promise<void> {
   const timer = new AbortController();
+  const beganMs = performance.now();
   try {
     await Promise.race([
       run(),
@@ -181,6 +182,7 @@ async function step(
     log.warn({ step: name, reason: messageOf(error) }, 'a step of the shutdown failed');
   } finally {
     timer.abort();
+    log.debug({ step: name, tookMs: Math.round(performance.now() - beganMs) }, 'shutdown');
   }
 }
 
