@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { after, before, test } from 'node:test';
 import { limit } from '@busbar/protocol';
-import { ScriptedStack } from './scripted-stack.ts';
+import { cpuMs, ScriptedStack } from './scripted-stack.ts';
 
 let stack: ScriptedStack;
 before(async () => {
@@ -100,7 +99,7 @@ test('too long is told before a worker is asked; an omitted max_tokens is what i
   assert.match(error.message, /999/);
 });
 
-test('small bodies that mean huge work: refused fast, others do not notice', async () => {
+test('small bodies that mean huge work: refused with little work', async () => {
   const list = (item: string, count: number): string => `[${`${item},`.repeat(count - 1)}${item}]`;
   const head = '{"model":"m","messages":[{"role":"user","content":"x"}]';
   const keys = Array.from({ length: 100_000 }, (_, i) => `"${i}":1`).join(',');
@@ -115,18 +114,14 @@ test('small bodies that mean huge work: refused fast, others do not notice', asy
     format: `${head},"response_format":{"type":"json_schema","json_schema":{"pattern":"(a+)+$"}}}`,
     maxTokens: `${head},"max_tokens":1000000000000}`,
   };
-  const lag = monitorEventLoopDelay({ resolution: 5 });
-  lag.enable();
   for (const [name, body] of Object.entries(bombs)) {
     const path = name === 'prompt' ? '/v1/completions' : '/v1/chat/completions';
-    const start = performance.now();
-    const response = await stack.post(body, { path });
-    await refusal(response, 400);
-    const tookMs = performance.now() - start;
-    assert.ok(tookMs < 200, `${name}: ${tookMs} ms`);
+    const start = cpuMs();
+    await refusal(await stack.post(body, { path }), 400);
+    // Client and frontend share this process, so this is more than the event loop stood still.
+    const usedMs = cpuMs() - start;
+    assert.ok(usedMs < 150, `${name}: ${usedMs} ms`);
   }
-  lag.disable();
-  assert.ok(lag.max / 1e6 < 100, `the event loop stood still for ${lag.max / 1e6} ms`);
 });
 
 test('halves of surrogate pairs and __proto__ keys are answered like any text', async () => {

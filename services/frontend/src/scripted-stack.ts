@@ -42,7 +42,10 @@ export const byteTokenizer: Tokenizer = {
   encode: (text) => Uint32Array.from(new TextEncoder().encode(text)),
   renderChat: (messages, options) =>
     messages
-      .map((message) => `<${message.role}>${JSON.stringify(message.content).slice(1, -1)}`)
+      .map(
+        (message) =>
+          `<${message.role}>${typeof message.content === 'string' ? message.content : ''}`,
+      )
       .join('') +
     (options?.tools === undefined ? '' : JSON.stringify(options.tools)) +
     (options?.addGenerationPrompt === false ? '' : '<assistant>'),
@@ -345,6 +348,12 @@ export function eventsOf(body: string): StreamEvent[] {
   const lines = body.split('\n\n').filter((part) => part.startsWith('data: '));
   if (lines.pop() !== 'data: [DONE]') throw new Error(`no [DONE] at the end of ${body}`);
   return lines.map((line) => JSON.parse(line.slice(6)));
+}
+
+/** Processor time of this process; on a shared machine the wall clock says little about work. */
+export function cpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
 }
 
 /** Waits until `condition` holds; fails after `limitMs`. */
