@@ -1,0 +1,260 @@
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import type { Diagnosis, StackView } from '@busbar/cli';
+
+const bin = fileURLToPath(new URL('../../packages/cli/bin/busbar.cjs', import.meta.url));
+
+/** One stack of its own: namespace, state folder and port are nobody else's. */
+interface Home {
+  folder: string;
+  port: number;
+  env: Record<string, string | undefined>;
+}
+
+async function newHome(namespace: string): Promise<Home> {
+  const folder = mkdtempSync(join(tmpdir(), 'busbar-cli-'));
+  const env: Record<string, string | undefined> = {
+    ...process.env,
+    BUSBAR_STATE_DIR: folder,
+    BUSBAR_NAMESPACE: namespace,
+    NO_COLOR: '1',
+  };
+  delete env['BUSBAR_NATS_URL'];
+  return { folder, port: await freePort(), env };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}
+
+function busbar(home: Home, ...args: string[]) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [bin, ...args], {
+    env: home.env,
+    encoding: 'utf8',
+    timeout: 90_000,
+  });
+  return { status, stdout, stderr };
+}
+
+function list(home: Home): StackView {
+  return JSON.parse(busbar(home, 'ps', '--json').stdout);
+}
+
+/** Whether a process runs that is more than a dead entry waiting to be collected. */
+function runs(pid: number): boolean {
+  try {
+    return !/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'latin1'));
+  } catch {
+    return false;
+  }
+}
+
+async function allGone(pids: readonly number[], withinMs: number): Promise<number[]> {
+  const deadline = performance.now() + withinMs;
+  for (;;) {
+    const left = pids.filter(runs);
+    if (left.length === 0 || performance.now() > deadline) return left;
+    await sleep(50);
+  }
+}
+
+suite('a detached stack', async () => {
+  const home = await newHome('cli-one');
+  after(() => {
+    busbar(home, 'down');
+    rmSync(home.folder, { recursive: true, force: true });
+  });
+  let pids: number[] = [];
+
+  test('up returns when it answers, and tells its phases', () => {
+    const flags = [
+      '--detach',
+      '--port',
+      String(home.port),
+      '--frontends',
+      '2',
+      '--profile',
+      'instant',
+    ];
+    const { status, stdout, stderr } = busbar(home, 'up', ...flags);
+    assert.equal(status, 0, stderr);
+    const phases = [
+      /nats-server \d/,
+      /router-1-\w+ ready/,
+      /KV cache of 14,816 tokens/,
+      /answers on/,
+    ];
+    for (const phase of phases) assert.match(stdout, phase);
+    assert.ok(stdout.includes(`curl -N http://127.0.0.1:${home.port}/v1/chat/completions`));
+  });
+
+  test('ps --json accounts every process', () => {
+    const view = list(home);
+    const roles = view.processes.map((process) => process.role).toSorted();
+    assert.deepEqual(roles, ['decode', 'decode', 'frontend', 'frontend', 'nats-server', 'router']);
+    for (const { state, role, pid } of view.processes) {
+      assert.equal(state, role === 'nats-server' ? 'running' : 'ready');
+      assert.ok(runs(pid));
+    }
+    assert.equal(view.namespace, 'cli-one');
+    assert.equal(view.url, `http://127.0.0.1:${home.port}`);
+    const workers = view.processes.filter((process) => process.role === 'decode');
+    for (const worker of workers) {
+      assert.deepEqual([worker.model, worker.kvBlocks, worker.blockSize], ['busbar-mock', 926, 16]);
+    }
+    pids = view.processes.map((process) => process.pid);
+  });
+
+  test('a client gets an answer, and so does busbar chat', async () => {
+    const response = await fetch(`http://127.0.0.1:${home.port}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        model: 'busbar-mock',
+        messages: [{ role: 'user', content: 'Hello' }],
+        max_tokens: 8,
+      }),
+    });
+    assert.equal(response.status, 200);
+    const quick = busbar(home, 'chat', '--quick');
+    assert.equal(quick.status, 0, quick.stderr);
+    assert.ok(quick.stdout.trim().length > 10);
+  });
+
+  test('doctor finds nothing wrong', () => {
+    const { status, stdout } = busbar(home, 'doctor', '--json');
+    const diagnosis: Diagnosis = JSON.parse(stdout);
+    assert.deepEqual(
+      diagnosis.findings.filter((finding) => finding.verdict === 'fail'),
+      [],
+    );
+    assert.equal(status, 0);
+    assert.match(
+      diagnosis.findings.find((finding) => finding.group === 'prefix cache')?.detail ?? '',
+      /^[4-9]\d\d of \d+ prompt tokens came from the cache/,
+    );
+  });
+
+  test('a second stack is refused with what to do', () => {
+    const second = busbar(home, 'up', '--detach', '--port', String(home.port + 1));
+    assert.equal(second.status, 1);
+    assert.match(second.stderr, /already running .*busbar down/);
+    const elsewhere: Home = { ...home, env: { ...home.env, BUSBAR_STATE_DIR: `${home.folder}/x` } };
+    const port = busbar(elsewhere, 'up', '--detach', '--port', String(home.port));
+    assert.equal(port.status, 1);
+    assert.match(port.stderr, new RegExp(`port ${home.port} on 127.0.0.1 is held by`));
+  });
+
+  test('a process that crashed is shown, by ps and by doctor', () => {
+    const worker = list(home).processes.find((process) => process.role === 'decode');
+    assert.ok(worker);
+    process.kill(worker.pid, 'SIGKILL');
+    const seen = list(home).processes.find((process) => process.id === worker.id);
+    assert.equal(seen?.state, 'exited');
+    const { status, stdout } = busbar(home, 'doctor');
+    assert.equal(status, 1);
+    assert.match(stdout, new RegExp(`✗ ${worker.id}: pid ${worker.pid} has ended`));
+  });
+
+  test('down leaves no process and no state, and is idempotent', async () => {
+    const { status, stdout } = busbar(home, 'down');
+    assert.equal(status, 0);
+    assert.ok(stdout.indexOf('frontend-1') < stdout.indexOf('router-1'));
+    assert.ok(stdout.indexOf('router-1') < stdout.indexOf('nats-server'));
+    assert.deepEqual(await allGone(pids, 1_000), []);
+    assert.equal(existsSync(join(home.folder, 'state.json')), false);
+    assert.equal(busbar(home, 'down').status, 0);
+    assert.deepEqual(list(home).processes, []);
+  });
+});
+
+test('doctor fails when KV events are off, and says so', async () => {
+  const home = await newHome('cli-two');
+  try {
+    const flags = [
+      '--detach',
+      '--port',
+      String(home.port),
+      '--no-kv-events',
+      '--profile',
+      'instant',
+    ];
+    assert.equal(busbar(home, 'up', ...flags).status, 0);
+    const { status, stdout } = busbar(home, 'doctor');
+    assert.equal(status, 1);
+    assert.match(stdout, /✗ decode-1-\w+: the engine runs without KV events/);
+    assert.match(stdout, /→ start it with KV events on/);
+  } finally {
+    busbar(home, 'down');
+    rmSync(home.folder, { recursive: true, force: true });
+  }
+});
+
+test('a start that fails shows the log of the process and leaves nothing behind', async () => {
+  const home = await newHome('cli-three');
+  try {
+    const env = { ...home.env, BUSBAR_ADMIN_HOST: '203.0.113.1' };
+    const { status, stderr } = busbar(
+      { ...home, env },
+      'up',
+      '--detach',
+      '--port',
+      String(home.port),
+    );
+    assert.equal(status, 1);
+    assert.match(stderr, /ended with exit code 1; the end of .*\.log:/);
+    assert.match(stderr, /Admin port 0 on 203\.0\.113\.1/);
+    assert.deepEqual(list(home).processes, []);
+  } finally {
+    rmSync(home.folder, { recursive: true, force: true });
+  }
+});
+
+for (const [signal, endedBy] of [
+  ['SIGKILL', 'its guard'],
+  ['SIGINT', 'itself'],
+] as const) {
+  test(`a foreground stack that gets ${signal} is taken down by ${endedBy}`, async () => {
+    const home = await newHome(`cli-${signal.toLowerCase()}`);
+    const up = spawn(process.execPath, [bin, 'up', '--port', String(home.port), '--decode', '1'], {
+      env: home.env,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    try {
+      let output = '';
+      up.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+      const deadline = performance.now() + 60_000;
+      while (!output.includes('Stop with Ctrl-C') && performance.now() < deadline) await sleep(50);
+      const view = list(home);
+      const roles = view.processes.map((process) => process.role);
+      assert.ok(roles.includes('supervisor') && roles.includes('guard'), roles.join());
+      const exited = once(up, 'exit');
+      up.kill(signal);
+      const [code] = await exited;
+      if (signal === 'SIGINT') {
+        assert.equal(code, 0);
+        assert.match(output, /Stopped\.\n$/);
+      }
+      const pids = view.processes.map((process) => process.pid);
+      assert.deepEqual(await allGone(pids, 10_000), []);
+      assert.equal(existsSync(join(home.folder, 'state.json')), false);
+    } finally {
+      up.kill('SIGKILL');
+      busbar(home, 'down');
+      rmSync(home.folder, { recursive: true, force: true });
+    }
+  });
+}
