@@ -12,7 +12,8 @@ export interface DecodeMetrics {
   outputTokens: Counter;
   steps: Counter;
   kvBatches: Counter;
-  lostMessages: (what: string) => void;
+  lostMessages: (kind: string) => void;
+  badFrames: (subject: string) => void;
 }
 
 /** Registers `busbar_decode_*`. `load` is asked at each scrape. */
@@ -38,6 +39,12 @@ export function createMetrics(registry: Registry, load: () => EngineLoad): Decod
     labelNames: ['kind'],
     registers,
   });
+  const bad = new Counter({
+    name: 'busbar_decode_bad_frames_total',
+    help: 'Messages that do not follow the protocol, by subject',
+    labelNames: ['subject'],
+    registers,
+  });
   createGauges(registry, load);
   return {
     completed: requests.labels('completed'),
@@ -50,6 +57,7 @@ export function createMetrics(registry: Registry, load: () => EngineLoad): Decod
     steps: counter('steps_total', 'Engine steps that produced something'),
     kvBatches: counter('kv_batches_total', 'Batches of KV events that were sent'),
     lostMessages: (kind) => lost.labels(kind).inc(),
+    badFrames: (subject) => bad.labels(subject).inc(),
   };
 }
 

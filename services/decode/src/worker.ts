@@ -109,7 +109,9 @@ export class Worker implements EngineSink {
   }
 
   onCancel(message: BusMessage): void {
-    const { frontendId, streamIds } = decodeCancel(message.data);
+    const cancel = this.#read('cancel', () => decodeCancel(message.data));
+    if (cancel === undefined) return;
+    const { frontendId, streamIds } = cancel;
     for (const streamId of streamIds) {
       this.intake.drop(frontendId, streamId);
       const key = this.#streams.keyOf(frontendId, streamId);
@@ -118,7 +120,8 @@ export class Worker implements EngineSink {
   }
 
   onKvSync(message: BusMessage): void {
-    message.respond(this.#snapshots.answer(decodeKvSyncRequest(message.data)));
+    const request = this.#read('kvsync', () => decodeKvSyncRequest(message.data));
+    if (request !== undefined) message.respond(this.#snapshots.answer(request));
   }
 
   onFrontendGone(frontendId: string): void {
@@ -152,16 +155,29 @@ export class Worker implements EngineSink {
 
   #receive(data: Uint8Array): WorkAck {
     try {
-      const { header, tokens } = decodeWork(data);
+      const decoded = this.#read('work', () => decodeWork(data));
+      if (decoded === undefined) return badRequest('the request does not follow the protocol');
+      const { header, tokens } = decoded;
       const refusal = this.#refuse(header);
       if (refusal !== undefined) return refusal;
       const result = this.intake.take(header, tokens);
       if (result.kind === 'partial') return ACCEPTED;
       return result.kind === 'refused' ? result.ack : this.#submit(result.work);
     } catch (error) {
-      if (error instanceof ProtocolError) return badRequest(error.message.slice(0, 500));
       this.#context.log.error({ err: error }, 'a request could not be taken');
       return { kind: 'refused', code: 'WORKER_FAULT', message: messageOf(error), retryable: true };
+    }
+  }
+
+  /** Undefined for a message that does not follow the protocol: it is counted and dropped. */
+  #read<T>(subject: string, decode: () => T): T | undefined {
+    try {
+      return decode();
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      this.#metrics.badFrames(subject);
+      this.#context.log.debug({ subject, reason: error.message.slice(0, 500) }, 'bad frame');
+      return undefined;
     }
   }
 

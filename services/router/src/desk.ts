@@ -60,12 +60,9 @@ export class Desk {
   onRoute(message: BusMessage): void {
     const beganMs = this.#now();
     const key = this.#nextKey++;
-    let decoded: ReturnType<typeof decodeRouteRequest>;
-    try {
-      decoded = decodeRouteRequest(message.data);
-    } catch (error) {
-      if (!(error instanceof ProtocolError)) throw error;
-      const text = error.message.slice(0, 500);
+    const decoded = this.#read('route', () => decodeRouteRequest(message.data));
+    if (decoded === undefined) {
+      const text = 'the request does not follow the protocol';
       this.#answer(message, { kind: 'reject', code: 'ROUTER_BAD_REQUEST', message: text });
       return;
     }
@@ -76,7 +73,8 @@ export class Desk {
 
   onKv(message: BusMessage): void {
     const workerId = lastToken(message.subject);
-    const batch = decodeKvBatch(message.data);
+    const batch = this.#read('kv', () => decodeKvBatch(message.data));
+    if (batch === undefined) return;
     const nowMs = this.#now();
     const stats = this.stats.get(workerId);
     if (stats !== undefined) {
@@ -88,14 +86,18 @@ export class Desk {
 
   onLoad(message: BusMessage): void {
     const workerId = lastToken(message.subject);
+    const load = this.#read('load', () => decodeWorkerLoad(message.data));
+    if (load === undefined) return;
     const nowMs = this.#now();
     const stats = this.stats.get(workerId);
     if (stats !== undefined) stats.lastLoadAtMs = nowMs;
-    this.#carryOut(this.#parts.core.onLoad(workerId, decodeWorkerLoad(message.data), nowMs));
+    this.#carryOut(this.#parts.core.onLoad(workerId, load, nowMs));
   }
 
   onLife(message: BusMessage): void {
-    const { frontendId, events, hashes } = decodeLifeBatch(message.data);
+    const batch = this.#read('life', () => decodeLifeBatch(message.data));
+    if (batch === undefined) return;
+    const { frontendId, events, hashes } = batch;
     const nowMs = this.#now();
     for (let at = 0; at < events.length; at++) {
       const event = events[at]!;
@@ -149,6 +151,18 @@ export class Desk {
 
   #now(): number {
     return this.#context.clock.monotonicMs();
+  }
+
+  /** Undefined for a message that does not follow the protocol: it is counted and dropped. */
+  #read<T>(subject: string, decode: () => T): T | undefined {
+    try {
+      return decode();
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      this.#parts.metrics.onBadFrame(subject);
+      this.#context.log.debug({ subject, reason: error.message.slice(0, 500) }, 'bad frame');
+      return undefined;
+    }
   }
 
   #carryOut(effects: readonly RouterEffect[]): void {

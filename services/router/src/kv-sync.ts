@@ -20,8 +20,10 @@ const BACKOFF_MS = 100;
 const PART_TIMEOUT_MS = 1_000;
 const MAX_PARTS = 4_096;
 
-/** The worker's snapshot changed or went away while it was read. */
-class SnapshotLost extends AppError<'ROUTER_SNAPSHOT_LOST'> {}
+class SnapshotLost extends AppError<
+  /** The snapshot of a worker changed or went away while it was read. */
+  'ROUTER_SNAPSHOT_LOST'
+> {}
 
 /**
  * Fetches the whole block set of a worker, part by part. Tries a few times with growing pauses, since a worker that has just

@@ -10,6 +10,7 @@ export interface RouterMetrics {
   onReply(outcome: string): void;
   onRecord(record: DecisionRecord): void;
   onTruth(effect: TruthEffect): void;
+  onBadFrame(subject: string): void;
 }
 
 const DECISION_BUCKETS = [1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 5e-3, 2e-2, 1e-1];
@@ -38,6 +39,9 @@ export function createMetrics(registry: Registry, policy: PolicyName): RouterMet
     'Times that the cache of a worker was believed less, by the state that it fell to',
     ['to', 'cause'],
   );
+  const badFrames = counter('bad_frames_total', 'Messages that do not follow the protocol', [
+    'subject',
+  ]);
   const placed = decisions.labels(policy, 'placed');
   return {
     decisionSeconds: new Histogram({
@@ -65,6 +69,7 @@ export function createMetrics(registry: Registry, policy: PolicyName): RouterMet
       bestBlocks.inc(best);
       promptTokens.inc(tokens);
     },
+    onBadFrame: (subject) => badFrames.labels(subject).inc(),
     onTruth: ({ to, reason }) => {
       if (to !== 'events') demotions.labels(to, causeOf(reason)).inc();
     },
