@@ -1,8 +1,14 @@
 import { AppError } from '@busbar/base';
 import { PROTOCOL_VERSION } from './names.ts';
 
+export type ProtocolErrorCode =
+  /** The bytes are no message of this kind. */
+  | 'PROTOCOL_BAD_FRAME'
+  /** The sender speaks another version of the contract. */
+  | 'PROTOCOL_VERSION';
+
 /** A message that does not follow this contract. Receivers count and drop it; they never throw it further. */
-export class ProtocolError extends AppError<'PROTOCOL_BAD_FRAME' | 'PROTOCOL_VERSION'> {}
+export class ProtocolError extends AppError<ProtocolErrorCode> {}
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder('utf-8', { fatal: true });

@@ -1,5 +1,11 @@
 export * from './event.ts';
-export { decodeFrame, encodeFrame, type Frame, ProtocolError } from './frame.ts';
+export {
+  decodeFrame,
+  encodeFrame,
+  type Frame,
+  ProtocolError,
+  type ProtocolErrorCode,
+} from './frame.ts';
 export * from './instance.ts';
 export * from './kv.ts';
 export * from './life.ts';

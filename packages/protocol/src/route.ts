@@ -37,10 +37,15 @@ export const routeReplySchema = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('reject'),
     code: z.enum([
+      /** No worker of the model is there. */
       'ROUTER_NO_WORKERS',
+      /** As many requests wait for a worker as the router lets wait. */
       'ROUTER_QUEUE_FULL',
+      /** No worker became free while the request could wait. */
       'ROUTER_DEADLINE',
+      /** No worker can ever hold the request: its context or its cache is too small. */
       'ROUTER_NO_CAPACITY',
+      /** The question breaks the contract. */
       'ROUTER_BAD_REQUEST',
     ]),
     message: z.string(),

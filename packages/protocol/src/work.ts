@@ -41,10 +41,15 @@ export const workAckSchema = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('refused'),
     code: z.enum([
+      /** The worker is stopping. */
       'WORKER_DRAINING',
+      /** As many requests run and wait in the worker as it takes. */
       'WORKER_FULL',
+      /** The work breaks the contract. */
       'WORKER_BAD_REQUEST',
+      /** Prompt and answer do not fit into the context or the cache. */
       'WORKER_TOO_LONG',
+      /** The engine failed. */
       'WORKER_FAULT',
     ]),
     message: z.string(),

@@ -1,7 +1,8 @@
 import { parseArgs } from 'node:util';
-import { AppError, messageOf } from '@busbar/base';
+import { messageOf } from '@busbar/base';
 import { type EngineProfile, PROFILES, profileByName } from '@busbar/mocker';
 import { POLICIES, type PolicyName } from '@busbar/routing';
+import { SimulatorError } from './errors.ts';
 import type { WorkerSpec, WorkloadDefinition } from './workload.ts';
 import { WORKLOADS } from './workloads/catalog.ts';
 import { DEFAULT_TRACE_SCALE } from './workloads/mooncake.ts';
@@ -40,7 +41,7 @@ const FLAGS = {
   help: { type: 'boolean', short: 'h' },
 } as const;
 
-/** The flags as options; undefined when help was asked for. Throws AppError `SIMULATOR_USAGE` with a sentence for a person. */
+/** The flags as options; undefined when help was asked for. Throws `SIMULATOR_USAGE` with a sentence for a person. */
 export function parseCommand(args: readonly string[]): CommandOptions | undefined {
   const values = parseFlags(args);
   if (values.help === true) return undefined;
@@ -84,7 +85,7 @@ function parseFlags(args: readonly string[]) {
   try {
     return parseArgs({ args: [...args], options: FLAGS, allowPositionals: false }).values;
   } catch (error) {
-    throw new AppError('SIMULATOR_USAGE', messageOf(error), { cause: error });
+    throw new SimulatorError('SIMULATOR_USAGE', messageOf(error), { cause: error });
   }
 }
 
@@ -121,6 +122,6 @@ function positiveNumber(flag: string, text: string): number {
   throw usage(`--${flag} takes a number above 0, not "${text}"`);
 }
 
-function usage(message: string): AppError {
-  return new AppError('SIMULATOR_USAGE', message);
+function usage(message: string): SimulatorError {
+  return new SimulatorError('SIMULATOR_USAGE', message);
 }

@@ -3,6 +3,7 @@ import { AppError, messageOf } from '@busbar/base';
 import { createRouterCore, POLICIES } from '@busbar/routing';
 import { type CommandOptions, parseCommand, workersOf } from './command-options.ts';
 import { type CompareOptions, compare } from './compare.ts';
+import { SimulatorError } from './errors.ts';
 import { renderPolicyTable } from './policy-table.ts';
 import { routerFactory } from './router-factory.ts';
 import { renderTable } from './table.ts';
@@ -67,7 +68,7 @@ async function traceWorkloads(options: CommandOptions): Promise<WorkloadDefiniti
     text = await readFile(tracePath, 'utf8');
   } catch (error) {
     const message = `the trace cannot be read: ${messageOf(error)}`;
-    throw new AppError('SIMULATOR_BAD_TRACE', message, { cause: error });
+    throw new SimulatorError('SIMULATOR_BAD_TRACE', message, { cause: error });
   }
   return [traceWorkload(parseMooncakeTrace(text), { scale: traceScale, timeScale })];
 }

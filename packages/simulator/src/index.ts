@@ -1,6 +1,7 @@
 export { checkRun } from './check.ts';
 export { type CommandOutput, runSimulateCommand } from './command.ts';
 export { type CompareOptions, compare, runOnce } from './compare.ts';
+export { SimulatorError, type SimulatorErrorCode } from './errors.ts';
 export { renderPolicyTable, shortfalls } from './policy-table.ts';
 export { routerFactory } from './router-factory.ts';
 export { type SimulationOptions, type SimulationRun, simulate } from './simulation.ts';

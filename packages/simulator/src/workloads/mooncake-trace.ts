@@ -1,5 +1,5 @@
-import { AppError } from '@busbar/base';
 import { z } from 'zod';
+import { SimulatorError } from '../errors.ts';
 
 /** Tokens that one hash id of a Mooncake trace stands for. */
 export const MOONCAKE_BLOCK_TOKENS = 512;
@@ -13,7 +13,7 @@ const recordSchema = z.object({
 });
 export type MooncakeRecord = z.infer<typeof recordSchema>;
 
-/** Reads a JSONL trace, sorted by time. Throws AppError `SIMULATOR_BAD_TRACE` that names the line. */
+/** Reads a JSONL trace, sorted by time. Throws `SIMULATOR_BAD_TRACE` that names the line. */
 export function parseMooncakeTrace(text: string): MooncakeRecord[] {
   const records: MooncakeRecord[] = [];
   text.split('\n').forEach((line, i) => {
@@ -21,16 +21,16 @@ export function parseMooncakeTrace(text: string): MooncakeRecord[] {
     const result = recordSchema.safeParse(jsonOf(line));
     if (!result.success) {
       const reason = z.prettifyError(result.error);
-      throw new AppError('SIMULATOR_BAD_TRACE', `line ${i + 1} of the trace: ${reason}`);
+      throw new SimulatorError('SIMULATOR_BAD_TRACE', `line ${i + 1} of the trace: ${reason}`);
     }
     const { hash_ids: ids, input_length: tokens } = result.data;
     if (ids.length < Math.ceil(tokens / MOONCAKE_BLOCK_TOKENS)) {
       const message = `line ${i + 1} of the trace: ${ids.length} hash ids for ${tokens} tokens`;
-      throw new AppError('SIMULATOR_BAD_TRACE', message);
+      throw new SimulatorError('SIMULATOR_BAD_TRACE', message);
     }
     records.push(result.data);
   });
-  if (records.length === 0) throw new AppError('SIMULATOR_BAD_TRACE', 'the trace is empty');
+  if (records.length === 0) throw new SimulatorError('SIMULATOR_BAD_TRACE', 'the trace is empty');
   return records.toSorted((a, b) => a.timestamp - b.timestamp);
 }
 

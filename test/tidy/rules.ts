@@ -1,0 +1,167 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import {
+  isTidy,
+  type ProjectFile,
+  resolveFrom,
+  root,
+  sources,
+  withoutComments,
+  workspaces,
+} from './files.ts';
+
+const LINES_MAX = 400;
+const MAIN_LINES_MAX = 40;
+
+/** What must not stand in any file, and what to write instead. */
+const BANNED: readonly [RegExp, string][] = [
+  [/(?<!['"`].*)\b(?:TODO|FIXME|XXX|HACK)\b/, 'do it now or file an issue'],
+  [
+    /\.\.\/shared\b|\/work\/|\/tmp\/(?!\$)/,
+    'name nothing outside the project; tests use os.tmpdir()',
+  ],
+  [
+    /registry\.npmjs\.org|(?:files\.)?pythonhosted\.org|pypi\.org/,
+    'registries are reached by their clients',
+  ],
+  [
+    /\bissue #?\d+\b|\bas requested\b|\bsub-?agents?\b|\bAI[- ]generated\b/i,
+    'describe the present state only',
+  ],
+];
+
+/** Only in code. */
+const BANNED_CODE: readonly [RegExp, string][] = [
+  [/@ts-ignore|@ts-nocheck/, 'fix the type'],
+  [/(?<![\w.])(?:test|it|describe|suite)\.only\(/, 'all tests run'],
+];
+
+/** Lines that hold a banned word. */
+export function bannedWords({ path, text }: ProjectFile): string[] {
+  if (isTidy(path)) return [];
+  const isCode = /\.(?:ts|cts|cjs)$/.test(path);
+  const rules = isCode ? [...BANNED, ...BANNED_CODE] : BANNED;
+  return text
+    .split('\n')
+    .flatMap((line, i) =>
+      rules
+        .filter(([pattern]) => pattern.test(line))
+        .map(([pattern, instead]) => `${path}:${i + 1} ${pattern.exec(line)?.[0]}: ${instead}`),
+    );
+}
+
+/** Subject and bucket names outside of `protocol`. */
+export function wireLiterals(file: ProjectFile): string[] {
+  if (file.path.startsWith('packages/protocol/')) return [];
+  return withoutComments(file.text)
+    .split('\n')
+    .flatMap((line, i) =>
+      /['"`]bb[._]/.test(line)
+        ? [`${file.path}:${i + 1} builds a subject or bucket name: use createSubjects, bucketNames`]
+        : [],
+    );
+}
+
+/** Files that are too long to read at once. */
+export function tooLong({ path, text }: ProjectFile): string[] {
+  const max = /^services\/[^/]+\/src\/main\.ts$|^packages\/cli\/src\/main\.ts$/.test(path)
+    ? MAIN_LINES_MAX
+    : LINES_MAX;
+  const lines = text.trimEnd().split('\n').length;
+  return lines > max ? [`${path} has ${lines} lines; at most ${max}`] : [];
+}
+
+const manifestSchema = z.object({
+  name: z.string(),
+  private: z.literal(true),
+  type: z.literal('module'),
+  license: z.literal('Apache-2.0'),
+  exports: z.record(z.string(), z.string()),
+  dependencies: z.record(z.string(), z.string()),
+});
+
+/** Subpaths that a package may export beside its index: its contract suite, help for tests, code that runs before the install. */
+const SUBPATHS = ['.', './contract', './testing', './finder'];
+const TAGS = ['core', 'adapter', 'harness', 'tool', 'service'];
+
+/** What is wrong with one workspace folder. */
+export function workspaceFaults(files: ReadonlyMap<string, string>, folder: string): string[] {
+  const faults: string[] = [];
+  const manifest = manifestSchema.safeParse(
+    JSON.parse(files.get(`${folder}/package.json`) ?? '{}'),
+  );
+  if (!manifest.success) return [`${folder}/package.json: ${z.prettifyError(manifest.error)}`];
+  const { name, exports, dependencies } = manifest.data;
+  if (name !== `@busbar/${folder.split('/')[1]}`) faults.push(`${folder} is named ${name}`);
+  for (const [subpath, target] of Object.entries(exports)) {
+    if (!SUBPATHS.includes(subpath)) faults.push(`${folder} exports ${subpath}`);
+    if (!files.has(join(folder, target))) faults.push(`${folder}: ${target} is not there`);
+  }
+  for (const [dependency, version] of Object.entries(dependencies)) {
+    const wanted = dependency.startsWith('@busbar/') ? /^\*$/ : /^\d+\.\d+\.\d+$/;
+    if (!wanted.test(version))
+      faults.push(`${folder}: ${dependency} is at "${version}", not pinned`);
+  }
+  const tag = /"tags":\s*\["(\w+)"\]/.exec(files.get(`${folder}/turbo.json`) ?? '')?.[1];
+  if (tag === undefined || !TAGS.includes(tag))
+    faults.push(`${folder}/turbo.json has no known tag`);
+  const readme = files.get(`${folder}/README.md`);
+  if (readme === undefined) faults.push(`${folder} has no README.md`);
+  else if (!readme.startsWith(`# ${name}\n`)) faults.push(`${folder}/README.md has no title`);
+  return faults;
+}
+
+const IMPORT = /(?:from|import)\s*\(?\s*'([^']+)'/g;
+
+/** Imports that go round a package's exports. */
+export function importFaults(
+  file: ProjectFile,
+  exportsOf: ReadonlyMap<string, readonly string[]>,
+): string[] {
+  const home = /^(?:packages|services)\/[^/]+/.exec(file.path)?.[0];
+  return [...withoutComments(file.text).matchAll(IMPORT)].flatMap(([, target = '']) => {
+    const [, name, rest = ''] = /^(@busbar\/[^/]+)(?:\/(.*))?$/.exec(target) ?? [];
+    if (name !== undefined) {
+      const subpath = rest === '' ? '.' : `./${rest}`;
+      const isListed = exportsOf.get(name)?.includes(subpath) === true;
+      return isListed ? [] : [`${file.path} imports ${target}, which is not exported`];
+    }
+    const leaves =
+      home !== undefined &&
+      target.startsWith('.') &&
+      !resolveFrom(file.path, target).startsWith(`${home}/`);
+    return leaves ? [`${file.path} imports ${target} from outside its package`] : [];
+  });
+}
+
+/** Exported subpaths by package name. */
+export function exportTable(files: readonly ProjectFile[]): Map<string, string[]> {
+  return new Map(
+    workspaces(files).map((folder) => {
+      const text = files.find(({ path }) => path === `${folder}/package.json`)?.text ?? '{}';
+      const { name, exports } = manifestSchema
+        .pick({ name: true, exports: true })
+        .parse(JSON.parse(text));
+      return [name, Object.keys(exports)];
+    }),
+  );
+}
+
+/** Relative links in a page that lead nowhere. */
+export function deadLinks({ path, text }: ProjectFile): string[] {
+  if (!path.endsWith('.md')) return [];
+  return [...text.matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)].flatMap(([, target = '']) => {
+    if (/^[a-z]+:/.test(target)) return [];
+    return existsSync(join(root, resolveFrom(path, target))) ? [] : [`${path} links to ${target}`];
+  });
+}
+
+/** Core packages, by their tag. */
+export function coreFolders(files: readonly ProjectFile[]): string[] {
+  return workspaces(files).filter((folder) =>
+    files.some(({ path, text }) => path === `${folder}/turbo.json` && text.includes('"core"')),
+  );
+}
+
+export { sources };
