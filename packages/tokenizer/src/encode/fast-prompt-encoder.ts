@@ -101,23 +101,12 @@ export class FastPromptEncoder implements PromptEncoder {
     { addSpecialTokens }: EncodeFlags,
     idsOf: (segment: string) => Uint32Array,
   ): Uint32Array {
-    const parts: (number | Uint32Array)[] = addSpecialTokens ? [...this.#frame.prefix] : [];
-    let length = 0;
-    for (const section of sections)
-      parts.push(typeof section === 'string' ? idsOf(section) : section);
-    if (addSpecialTokens) parts.push(...this.#frame.suffix);
-    for (const part of parts) length += typeof part === 'number' ? 1 : part.length;
-    const ids = new Uint32Array(length);
-    let at = 0;
-    for (const part of parts) {
-      if (typeof part === 'number') {
-        ids[at++] = part;
-      } else {
-        ids.set(part, at);
-        at += part.length;
-      }
-    }
-    return ids;
+    const parts = sections.map((section) =>
+      typeof section === 'string' ? idsOf(section) : section,
+    );
+    return addSpecialTokens
+      ? joinIds([this.#frame.prefix, ...parts, this.#frame.suffix])
+      : joinIds(parts);
   }
 
   #encodeSegment(segment: string): Uint32Array {
@@ -128,6 +117,22 @@ export class FastPromptEncoder implements PromptEncoder {
     this.#cache.set(segment, ids);
     return ids;
   }
+}
+
+function joinIds(parts: readonly (number | Uint32Array)[]): Uint32Array {
+  let length = 0;
+  for (const part of parts) length += typeof part === 'number' ? 1 : part.length;
+  const ids = new Uint32Array(length);
+  let at = 0;
+  for (const part of parts) {
+    if (typeof part === 'number') {
+      ids[at++] = part;
+    } else {
+      ids.set(part, at);
+      at += part.length;
+    }
+  }
+  return ids;
 }
 
 function byteLength(segments: readonly string[]): number {

@@ -8,8 +8,8 @@ import type { FastModel } from './fast-model.ts';
 
 /** What goes before and after a text that is encoded with `addSpecialTokens`. */
 export interface Frame {
-  readonly prefix: readonly number[];
-  readonly suffix: readonly number[];
+  readonly prefix: Uint32Array;
+  readonly suffix: Uint32Array;
 }
 
 const RANDOM_TEXTS = 250;
@@ -37,7 +37,7 @@ export function frameOf(hf: HfEncoder): Frame | undefined {
   const framed = hf.encode('a', { addSpecialTokens: true, parseSpecial: false });
   for (let at = 0; at + bare.length <= framed.length; at++) {
     if (bare.every((id, i) => id === framed[at + i])) {
-      return { prefix: [...framed.slice(0, at)], suffix: [...framed.slice(at + bare.length)] };
+      return { prefix: framed.slice(0, at), suffix: framed.slice(at + bare.length) };
     }
   }
   return undefined;

@@ -20,7 +20,10 @@ export const tokenizerJsonSchema = z.looseObject({
   pre_tokenizer: component,
   post_processor: component,
   decoder: component,
-  model: z.looseObject({ type: z.string().optional() }),
+  model: z.looseObject({
+    type: z.enum(['BPE', 'WordPiece', 'Unigram', 'WordLevel']).optional(),
+    vocab: z.custom<object>((vocab) => typeof vocab === 'object' && vocab !== null),
+  }),
 });
 export type TokenizerJson = z.infer<typeof tokenizerJsonSchema>;
 

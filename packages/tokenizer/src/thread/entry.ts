@@ -1,4 +1,4 @@
-import Piscina from 'piscina';
+import { Piscina } from 'piscina';
 import { TokenizerError } from '../errors.ts';
 import { FastEncoder } from '../fast/fast-encoder.ts';
 import type { FastModel } from '../fast/fast-model.ts';

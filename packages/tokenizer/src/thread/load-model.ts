@@ -62,14 +62,20 @@ function textFormOf(json: TokenizerJson, hf: HfEncoder, silent: ReadonlySet<numb
   return {
     kind: 'decoder',
     vocabulary: packVocabulary(utf8, silent),
-    json: { ...json, normalizer: null, pre_tokenizer: null, post_processor: null, model: {} },
+    json: {
+      ...json,
+      normalizer: null,
+      pre_tokenizer: null,
+      post_processor: null,
+      model: { vocab: {} },
+    },
   };
 }
 
 function silentIds(json: TokenizerJson, config: TokenizerConfig): Set<number> {
   const named = new Set(config.additional_special_tokens ?? []);
-  const special = json.added_tokens.filter(({ special, content }) => special || named.has(content));
-  return new Set(special.map(({ id }) => id));
+  const silent = json.added_tokens.filter((token) => token.special || named.has(token.content));
+  return new Set(silent.map(({ id }) => id));
 }
 
 function eosTokenIds({ json, config, eosTokenIds: declared }: ModelFiles): number[] {
