@@ -11,18 +11,17 @@ test('routers, frontends and workers join and leave under load without a failed 
     decodeEnv: { BUSBAR_PROFILE: 'seed-8gb', BUSBAR_MODEL: 'm', BUSBAR_KV_BLOCKS: '4000' },
   });
   let stop = false;
+  using _ = { [Symbol.dispose]: () => void (stop = true) };
   let completed = 0;
   const failures: string[] = [];
   const lane = async (lane: number): Promise<void> => {
     for (let i = 0; !stop; i++) {
-      const chat = await cluster.chat(
-        words(80, (lane * 31 + i) % 12),
-        { max_tokens: 10 },
-        {},
-        lane % 2,
-      );
-      if (chat.error !== undefined || chat.finish !== 'length') failures.push(JSON.stringify(chat));
-      else completed++;
+      const chat = await cluster
+        .chat(words(80, i % 2 === 0 ? lane : lane * 1000 + i), { max_tokens: 10 }, {}, lane % 2)
+        .catch((error: unknown) => String(error));
+      if (typeof chat !== 'string' && chat.error === undefined && chat.finish === 'length')
+        completed++;
+      else if (!stop) failures.push(JSON.stringify(chat));
     }
   };
   const lanes = Array.from({ length: 12 }, (_, i) => lane(i));
