@@ -10,6 +10,8 @@ export type ConnectBus = () => Promise<Bus>;
 
 const RETRY_MS = 500;
 const TELL_EVERY_MS = 2_000;
+/** JetStream of a server that has just started needs a moment; one that was started without it never comes. */
+const JETSTREAM_WAIT_MS = 2_000;
 
 /**
  * Connects, and tries again for `waitMs` while the server cannot be reached or its JetStream is not up yet, with a visible line.
@@ -20,15 +22,17 @@ export async function connectWithRetry(
   options: { url: string; waitMs: number; log: Logger },
 ): Promise<Bus> {
   const url = String(withoutCredentials(options.url));
-  const deadline = performance.now() + options.waitMs;
+  const beganAt = performance.now();
   let toldAt = -Infinity;
   for (;;) {
     try {
       return await connect();
     } catch (error) {
       const now = performance.now();
-      if (!mayPass(error) || now + RETRY_MS > deadline)
+      const deadline = beganAt + Math.min(options.waitMs, patienceMs(error));
+      if (now + RETRY_MS > deadline) {
         throw new ServiceError('SERVICE_BUS', messageOf(error), { cause: error });
+      }
       if (now - toldAt >= TELL_EVERY_MS) {
         toldAt = now;
         options.log.warn(
@@ -41,7 +45,9 @@ export async function connectWithRetry(
   }
 }
 
-function mayPass(error: unknown): boolean {
-  if (!(error instanceof BusError)) return false;
-  return error.code === 'BUS_UNREACHABLE' || error.code === 'BUS_NO_JETSTREAM' || error.retryable;
+/** How long an error of this kind is worth trying again. */
+function patienceMs(error: unknown): number {
+  if (!(error instanceof BusError)) return 0;
+  if (error.code === 'BUS_NO_JETSTREAM') return JETSTREAM_WAIT_MS;
+  return error.retryable ? Number.POSITIVE_INFINITY : 0;
 }

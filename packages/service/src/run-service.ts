@@ -10,7 +10,7 @@ import { type Shell, startShell } from './shell.ts';
 import { newProcessId } from './system.ts';
 import { connectTo } from './transport.ts';
 
-const CONNECT_WAIT_MS = 8_000;
+const CONNECT_WAIT_MS = 6_000;
 const EXIT_FAILED = 1;
 const EXIT_CONFIG = 2;
 const SIGNAL_EXIT_BASE = 128;
