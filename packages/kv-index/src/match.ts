@@ -107,7 +107,7 @@ function matchWide(
  * Reads the first entry of each block of a group. The reads do not wait for one another, while the comparisons of `probe`
  * guess and stall; so most of the cache misses of a group overlap. Storing what was read keeps the reads alive.
  */
-export function fetchGroup(
+function fetchGroup(
   tables: readonly BlockTable[],
   hashes: Uint32Array,
   from: number,
