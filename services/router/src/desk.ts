@@ -111,8 +111,9 @@ export class Desk {
       { workerId, model: info.model, kvBlocks: info.kvBlocks },
       'worker joined',
     );
-    this.stats.set(workerId, newWorkerStats());
-    this.#carryOut(this.#parts.core.onWorkerJoined(workerId, epoch, info, this.#now()));
+    const nowMs = this.#now();
+    this.stats.set(workerId, newWorkerStats(nowMs));
+    this.#carryOut(this.#parts.core.onWorkerJoined(workerId, epoch, info, nowMs));
   }
 
   onWorkerLeft(workerId: string, wasDraining: boolean): void {

@@ -351,3 +351,16 @@ test('a bad frame is answered; a draining router leaves the queue group first', 
     await service.drain(AbortSignal.timeout(1_000));
     await assert.rejects(place(prompt(32)), (error: unknown) => error instanceof BusError);
   }));
+
+test('a worker that falls silent, and speaks again, is told of once each', () =>
+  withStage(async ({ worker, router }) => {
+    const w1 = worker('w1');
+    await w1.join();
+    const { context: own } = await router();
+    const kinds = () => own.events.map((event) => `${event.kind} ${event.subject}`);
+    w1.stop();
+    await until('the silence', () => kinds().length === 1);
+    w1.beat();
+    await until('the return', () => kinds().length === 2);
+    assert.deepEqual(kinds(), ['worker.degraded w1', 'worker.recovered w1']);
+  }));

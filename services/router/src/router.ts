@@ -11,6 +11,7 @@ import { InstanceWatch } from './instance-watch.ts';
 import { fetchSnapshot } from './kv-sync.ts';
 import { createMetrics } from './metrics.ts';
 import { routerChecks } from './readiness.ts';
+import { SilenceWatch } from './silence-watch.ts';
 import { createStateMetrics } from './state-metrics.ts';
 import { TruthBoard } from './truth-board.ts';
 
@@ -39,6 +40,7 @@ export async function createRouter(
     bus.subscribe(subjects.lifeAll, (message: BusMessage) => desk.onLife(message)),
   ];
   const instances = await InstanceWatch.start(await bus.bucket(context.buckets.instances), desk);
+  const silence = new SilenceWatch(context, desk.stats, limit('loadSilenceMs'));
   await bootstrapped(desk, context);
   const route = bus.subscribe(subjects.routeAll, (message: BusMessage) => desk.onRoute(message), {
     queue: ROUTER_QUEUE,
@@ -60,6 +62,7 @@ export async function createRouter(
       for (const subscription of subscriptions) subscription.unsubscribe();
       instances.stop();
       truth.stop();
+      silence.stop();
       desk.stop();
       await bus.flush();
     },

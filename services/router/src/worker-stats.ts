@@ -1,15 +1,18 @@
 /** What a router heard of one worker, for metrics and diagnosis. */
 export interface WorkerStats {
+  /** Times are on the router's monotonic clock. */
+  joinedAtMs: number;
   kvBatches: number;
-  /** On the router's monotonic clock; undefined when none came yet. */
+  /** Undefined when none came yet. */
   lastKvAtMs: number | undefined;
   lastLoadAtMs: number | undefined;
   syncs: Record<'joined' | 'gap' | 'epoch' | 'heartbeat', number>;
   failedSyncs: number;
 }
 
-export function newWorkerStats(): WorkerStats {
+export function newWorkerStats(joinedAtMs: number): WorkerStats {
   return {
+    joinedAtMs,
     kvBatches: 0,
     lastKvAtMs: undefined,
     lastLoadAtMs: undefined,
