@@ -199,6 +199,9 @@ describe('workers and routers on NATS', () => {
   test('NATS killed and restarted: all are ready within 5 s, nothing is forgotten, no process restarts', async () => {
     const known = await viewsOf(members[0]!);
     const pids = members.map((member) => member.process.pid);
+    const { answer: underWay } = await client.work('w1', MODEL, prompt(100, 53), {
+      maxTokens: 200,
+    });
     await nats.kill();
     await waitFor(async () => !(await isReady(members[2]!)), 5_000, 'w1 to notice');
     await sleep(1_000);
@@ -214,6 +217,7 @@ describe('workers and routers on NATS', () => {
     );
     const outcome = await client.chat(MODEL, prompt(400, 0), 4);
     assert.ok(outcome.kind === 'answer' && (outcome.answer.cachedTokens ?? 0) >= 384);
+    assert.equal(await client.finished(underWay), 'length');
     assert.deepEqual(
       (await viewsOf(members[0]!)).map((view) => view.workerId),
       known.map((view) => view.workerId),

@@ -12,6 +12,7 @@ import {
 } from '@busbar/protocol';
 import type { RouterCore, RouterEffect } from '@busbar/routing';
 import type { ServiceContext } from '@busbar/service';
+import type { Span } from '@busbar/telemetry';
 import type { Convergence } from './convergence.ts';
 import type { DecisionLog } from './decision-log.ts';
 import { type KvSnapshot, KvSyncer } from './kv-sync.ts';
@@ -37,7 +38,7 @@ export class Desk {
   readonly #parts: DeskParts;
   readonly #syncer: KvSyncer;
   /** Requests that wait for an answer, with their asker. */
-  readonly #asked = new Map<number, { message: BusMessage; frontendId: string }>();
+  readonly #asked = new Map<number, { message: BusMessage; frontendId: string; span: Span }>();
   #nextKey = 1;
   #wake: { atMs: number; timer: NodeJS.Timeout } | undefined;
 
@@ -66,7 +67,9 @@ export class Desk {
       this.#answer(message, { kind: 'reject', code: 'ROUTER_BAD_REQUEST', message: text });
       return;
     }
-    this.#asked.set(key, { message, frontendId: decoded.request.frontendId });
+    const { frontendId, traceparent, model } = decoded.request;
+    const span = this.#context.tracer.start('route', traceparent, { model });
+    this.#asked.set(key, { message, frontendId, span });
     this.#carryOut(this.#parts.core.onRequest({ key, ...decoded }, beganMs));
     this.#parts.metrics.decisionSeconds.observe((this.#now() - beganMs) / 1000);
   }
@@ -132,6 +135,7 @@ export class Desk {
     for (const [key, asked] of this.#asked) {
       if (asked.frontendId !== frontendId) continue;
       this.#asked.delete(key);
+      asked.span.end('the asker left');
       this.#carryOut(this.#parts.core.onRequestCancelled(key, nowMs));
     }
     this.#carryOut(this.#parts.core.onFrontendLeft(frontendId, nowMs));
@@ -146,7 +150,10 @@ export class Desk {
       message: 'this router stops',
       retryAfterMs: 100,
     };
-    for (const { message } of this.#asked.values()) this.#answer(message, reply);
+    for (const { message, span } of this.#asked.values()) {
+      this.#answer(message, reply);
+      span.end(reply.code);
+    }
     this.#asked.clear();
   }
 
@@ -193,7 +200,10 @@ export class Desk {
     this.#answer(asked.message, reply);
     if (reply.kind === 'place') {
       this.#parts.convergence.onPlaced(reply.decisionId, this.#now());
+      const { workerId, expectedCachedTokens } = reply;
+      asked.span.set({ workerId, expectedCachedTokens });
     }
+    asked.span.end(reply.kind === 'reject' ? reply.code : undefined);
     if (record === undefined) return;
     this.#parts.decisions.add(record, this.#context.clock.wallMs());
     this.#parts.metrics.onRecord(record);
