@@ -1,16 +1,23 @@
 import { messageOf } from '@busbar/base';
+import { LIMITS } from '@busbar/protocol';
 import type { SimulationRun } from './simulation.ts';
 
+const MAX_PLACEMENTS = LIMITS.placementAttempts.value;
+
 /**
- * What must hold at the end of every run, whatever the policy: each request ended exactly once, no router holds a booking, no router
- * believes in more blocks than a worker has, and every part's own invariants. Answers the violations, none when all is well.
+ * What must hold at the end of every run, whatever the policy: each request ended exactly once, none failed that had no token yet, no
+ * router holds a booking or believes in more blocks than a worker has, and every part's own invariants. Answers the violations, none when all is well.
  */
 export function checkRun(run: SimulationRun): string[] {
   const violations: string[] = [];
   if (!run.isFinished) violations.push('requests hang');
   run.records.forEach((record, i) => {
     if (record.ends !== 1) violations.push(`request ${i} ended ${record.ends} times`);
-    if (record.cachedTokens >= record.request.tokens.length) {
+    const couldMove = record.firstTokenMs === undefined && record.placements < MAX_PLACEMENTS;
+    if (record.outcome === 'failed' && couldMove) {
+      violations.push(`request ${i} failed without a token though it could go elsewhere`);
+    }
+    if (record.cachedTokens >= record.promptTokens) {
       violations.push(`request ${i} computed no prompt token`);
     }
   });

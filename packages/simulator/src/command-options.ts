@@ -15,6 +15,7 @@ export interface CommandOptions {
   profile: EngineProfile;
   workers: number | undefined;
   kvBlocks: readonly number[] | undefined;
+  durationMs: number | undefined;
   routers: number;
   kvEvents: boolean;
   tracePath: string | undefined;
@@ -30,6 +31,7 @@ const FLAGS = {
   seeds: { type: 'string' },
   workers: { type: 'string' },
   'kv-blocks': { type: 'string' },
+  duration: { type: 'string' },
   routers: { type: 'string' },
   'no-kv-events': { type: 'boolean' },
   trace: { type: 'string' },
@@ -59,6 +61,10 @@ export function parseCommand(args: readonly string[]): CommandOptions | undefine
     profile: profileOf(values.profile ?? 'seed-8gb'),
     workers: values.workers === undefined ? undefined : wholeNumber('workers', values.workers, 1),
     kvBlocks,
+    durationMs:
+      values.duration === undefined
+        ? undefined
+        : positiveNumber('duration', values.duration) * 1000,
     routers: values.routers === undefined ? 1 : wholeNumber('routers', values.routers, 1),
     kvEvents: values['no-kv-events'] !== true,
     tracePath: values.trace,

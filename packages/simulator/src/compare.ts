@@ -13,6 +13,8 @@ export interface CompareOptions {
   createRouter(routerId: string, policy: PolicyName, seed: number): RouterCore;
   /** In place of the workers that a workload is meant for. */
   workersOf?(workload: WorkloadDefinition): readonly WorkerSpec[];
+  /** How long open loops ask, in place of their own time. */
+  durationMs?: number | undefined;
   routers?: number;
   kvEvents?: boolean;
   timing?: Partial<Timing>;
@@ -43,7 +45,7 @@ export function runOnce(
 ): RunSummary {
   const workers = options.workersOf?.(workload) ?? workload.workers;
   const run = simulate({
-    workload: workload.create({ seed, workers }),
+    workload: workload.create({ seed, workers, durationMs: options.durationMs }),
     workers,
     policy,
     seed,

@@ -9,14 +9,15 @@ import type { SimRequest } from './workload.ts';
 
 /** What became of one request. Times are virtual milliseconds. */
 export interface RequestRecord {
-  request: SimRequest;
+  promptTokens: number;
+  isRepeat: boolean;
   arrivedMs: number;
   firstTokenMs: number | undefined;
   endedMs: number | undefined;
   outcome: Outcome | undefined;
   cachedTokens: number;
   expectedCachedTokens: number;
-  outputTokens: number[];
+  outputTokens: number;
   workerId: string | undefined;
   placements: number;
   /** Ends that were seen; anything but one is a fault. */
@@ -25,6 +26,8 @@ export interface RequestRecord {
 
 interface Placement {
   record: RequestRecord;
+  request: SimRequest;
+  outputTokens: number[];
   names: BlockNames;
   excluded: string[];
   decisionId: string;
@@ -38,7 +41,7 @@ export interface FrontendPorts {
   /** Routers in the order in which requests are dealt out to them. */
   routers: readonly SimRouter[];
   worker(id: string): SimWorker | undefined;
-  ended(record: RequestRecord): void;
+  ended(record: RequestRecord, request: SimRequest, outputTokens: readonly number[]): void;
 }
 
 const NO_HASHES = new Uint32Array(0);
@@ -60,20 +63,22 @@ export class SimFrontend {
   /** A client sends a request now. */
   accept(request: SimRequest): RequestRecord {
     const record: RequestRecord = {
-      request,
+      promptTokens: request.tokens.length,
+      isRepeat: request.isRepeat,
       arrivedMs: this.#ports.heap.nowMs,
       firstTokenMs: undefined,
       endedMs: undefined,
       outcome: undefined,
       cachedTokens: 0,
       expectedCachedTokens: 0,
-      outputTokens: [],
+      outputTokens: 0,
       workerId: undefined,
       placements: 0,
       ends: 0,
     };
     const names = { hashes: this.#hasher.hash(request.tokens), hashSeed: HASH_SEED };
-    const placement = { record, names, excluded: [], decisionId: '' };
+    const rest = { outputTokens: [], excluded: [], decisionId: '' };
+    const placement: Placement = { record, request, names, ...rest };
     this.#ports.heap.after(this.#ports.timing.frontendMs, () => this.#ask(placement));
     return record;
   }
@@ -97,8 +102,8 @@ export class SimFrontend {
       decisionId,
       routerId,
       workerId,
-      promptTokens: record.request.tokens.length,
-      maxTokens: record.request.maxTokens,
+      promptTokens: record.promptTokens,
+      maxTokens: placement.request.maxTokens,
       expectedCachedTokens,
       blocks: placement.names.hashes.length >> 1,
     };
@@ -106,7 +111,7 @@ export class SimFrontend {
     this.#ports.heap.after(this.#ports.timing.hopMs, () => {
       if (this.#placements.get(key) !== placement) return;
       const worker = this.#ports.worker(workerId);
-      if (worker?.isAlive) worker.submit(key, record.request, placement.names);
+      if (worker?.isAlive) worker.submit(key, placement.request, placement.names);
       else this.#replace(key, placement);
     });
   }
@@ -118,7 +123,8 @@ export class SimFrontend {
       const placement = this.#placements.get(delta.key);
       if (placement === undefined) continue;
       const { record, decisionId } = placement;
-      for (const token of delta.tokens) record.outputTokens.push(token);
+      for (const token of delta.tokens) placement.outputTokens.push(token);
+      record.outputTokens += delta.tokens.length;
       if (record.firstTokenMs === undefined && delta.tokens.length > 0) {
         const cachedTokens = delta.cachedTokens ?? 0;
         record.firstTokenMs = this.#ports.heap.nowMs;
@@ -149,7 +155,7 @@ export class SimFrontend {
     const key = this.#nextKey++;
     this.#placements.set(key, placement);
     const { heap, timing, model, routers } = this.#ports;
-    const { tokens, maxTokens } = placement.record.request;
+    const { tokens, maxTokens } = placement.request;
     const request = {
       model,
       frontendId: this.id,
@@ -181,13 +187,13 @@ export class SimFrontend {
     record.ends++;
     record.outcome = outcome;
     record.endedMs = this.#ports.heap.nowMs;
-    this.#ports.ended(record);
+    this.#ports.ended(record, placement.request, placement.outputTokens);
     return this.#endedEvent(placement, outcome);
   }
 
   #endedEvent({ record, decisionId }: Placement, outcome: Outcome): LifeMessage {
     const workerId = record.workerId ?? '';
-    const outputTokens = record.outputTokens.length;
+    const { outputTokens } = record;
     const event: LifeEvent = { kind: 'ended', decisionId, workerId, outcome, outputTokens };
     return { event, hashes: NO_HASHES };
   }

@@ -6,7 +6,7 @@ import { type RequestRecord, SimFrontend } from './sim-frontend.ts';
 import { SimRouter } from './sim-router.ts';
 import { SimWorker, type WorkerListener } from './sim-worker.ts';
 import type { Timing } from './timing.ts';
-import type { Arrival, WorkerSpec, Workload } from './workload.ts';
+import type { Arrival, SimRequest, WorkerSpec, Workload } from './workload.ts';
 import { randomTokens } from './workloads/text.ts';
 
 export interface SimulationOptions {
@@ -86,7 +86,7 @@ class Simulation implements WorkerListener {
       blockSize: options.blockSize,
       routers: this.#routers,
       worker,
-      ended: (record) => this.#onEnded(record),
+      ended: (_, request, outputTokens) => this.#onEnded(request, outputTokens),
     });
     this.#arrivals = options.workload.arrivals();
   }
@@ -176,10 +176,9 @@ class Simulation implements WorkerListener {
     });
   }
 
-  #onEnded(record: RequestRecord): void {
+  #onEnded(request: SimRequest, outputTokens: readonly number[]): void {
     this.#open--;
     this.#lastEndMs = this.#heap.nowMs;
-    const { request, outputTokens } = record;
     const atMs = this.#heap.nowMs - START_MS;
     assert(atMs >= 0, 'requests end after they began');
     for (const arrival of this.#options.workload.onFinished({ request, outputTokens, atMs })) {

@@ -42,12 +42,11 @@ export function summarize(
   let lastMs = 0;
   const ttftMs: number[] = [];
   for (const record of run.records) {
-    const { tokens, isRepeat } = record.request;
-    promptTokens += tokens.length;
+    promptTokens += record.promptTokens;
     cachedTokens += record.cachedTokens;
     expectedCachedTokens += record.expectedCachedTokens;
-    outputTokens += record.outputTokens.length;
-    if (isRepeat && record.cachedTokens * 2 >= tokens.length) hits++;
+    outputTokens += record.outputTokens;
+    if (record.isRepeat && record.cachedTokens * 2 >= record.promptTokens) hits++;
     firstMs = Math.min(firstMs, record.arrivedMs);
     lastMs = Math.max(lastMs, record.endedMs ?? 0);
     if (record.firstTokenMs !== undefined) ttftMs.push(record.firstTokenMs - record.arrivedMs);
@@ -62,7 +61,7 @@ export function summarize(
     completed: count('completed'),
     rejected: count('rejected'),
     failed: count('failed'),
-    repeats: run.records.filter((record) => record.request.isRepeat).length,
+    repeats: run.records.filter((record) => record.isRepeat).length,
     hits,
     cachedRatio: cachedTokens / Math.max(1, promptTokens),
     expectedCachedRatio: expectedCachedTokens / Math.max(1, promptTokens),

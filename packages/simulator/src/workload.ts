@@ -46,6 +46,8 @@ export interface WorkerSpec {
 export interface WorkloadOptions {
   seed: number;
   workers: readonly WorkerSpec[];
+  /** How long an open loop asks, in place of its own time. */
+  durationMs?: number | undefined;
 }
 
 /** A workload that can be made again and again: equal options give equal requests. */

@@ -32,16 +32,19 @@ export const multiTurn: WorkloadDefinition = {
   title:
     'conversations of 3 to 8 turns on one of three system prompts, 3 s of thought between turns',
   workers: equalWorkers(2, 926),
-  create: ({ seed, workers }) => new Conversations(seed, totalSpeed(workers)),
+  create: ({ seed, workers, durationMs = DURATION_MS }) =>
+    new Conversations(seed, totalSpeed(workers), durationMs),
 };
 
 class Conversations implements Workload {
   readonly #seed: number;
   readonly #meanMs: number;
+  readonly #durationMs: number;
   readonly #open = new Map<number, Conversation>();
 
-  constructor(seed: number, speed: number) {
+  constructor(seed: number, speed: number, durationMs: number) {
     this.#seed = seed;
+    this.#durationMs = durationMs;
     this.#meanMs = 1000 / (CONVERSATIONS_PER_SEC * speed);
   }
 
@@ -53,7 +56,7 @@ class Conversations implements Workload {
     let tag = 0;
     for (
       let atMs = exponentialMs(rng, this.#meanMs);
-      atMs < DURATION_MS;
+      atMs < this.#durationMs;
       atMs += exponentialMs(rng, this.#meanMs)
     ) {
       const conversation = { rng: rng.fork(), turnsLeft: between(rng, 3, 8) };

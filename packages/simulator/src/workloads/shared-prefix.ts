@@ -104,7 +104,7 @@ export function openSharedPrefix(shape: OpenShape): WorkloadDefinition {
     name: shape.name,
     title: shape.title,
     workers: shape.workers,
-    create: ({ seed, workers }) => {
+    create: ({ seed, workers, durationMs = shape.durationMs }) => {
       const meanMs = 1000 / (shape.ratePerSec * totalSpeed(workers));
       return openLoop(function* () {
         const rng = createRng(seed);
@@ -112,7 +112,7 @@ export function openSharedPrefix(shape: OpenShape): WorkloadDefinition {
         let tag = 0;
         for (
           let atMs = exponentialMs(rng, meanMs);
-          atMs < shape.durationMs;
+          atMs < durationMs;
           atMs += exponentialMs(rng, meanMs)
         ) {
           yield { atMs, request: prompts.request(rng.int(shape.prefixes), tag++) };

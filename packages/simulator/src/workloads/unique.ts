@@ -18,14 +18,14 @@ export const unique: WorkloadDefinition = {
   name: 'unique',
   title: 'no prompt comes twice; 100 to 2,000 tokens in, 16 to 120 out',
   workers: equalWorkers(2, 926),
-  create: ({ seed, workers }) => {
+  create: ({ seed, workers, durationMs = DURATION_MS }) => {
     const meanMs = 1000 / (RATE_PER_SEC * totalSpeed(workers));
     return openLoop(function* () {
       const rng = createRng(seed);
       let tag = 0;
       for (
         let atMs = exponentialMs(rng, meanMs);
-        atMs < DURATION_MS;
+        atMs < durationMs;
         atMs += exponentialMs(rng, meanMs)
       ) {
         const text = randomTokens(rng, between(rng, 100, 2000));
