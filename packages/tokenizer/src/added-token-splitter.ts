@@ -16,8 +16,10 @@ export class AddedTokenSplitter {
     this.#pattern = new RegExp(source.join('|'), 'g');
   }
 
-  /** The sections in order; no empty strings. */
-  split(text: string): Section[] {
+  /** The sections in order; no empty strings. Undefined when they would be more than `most`. */
+  split(text: string): Section[];
+  split(text: string, most: number): Section[] | undefined;
+  split(text: string, most = Infinity): Section[] | undefined {
     const pattern = this.#pattern;
     if (pattern === undefined) return text === '' ? [] : [text];
     const sections: Section[] = [];
@@ -26,6 +28,7 @@ export class AddedTokenSplitter {
     for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) {
       if (match.index > end) sections.push(text.slice(end, match.index));
       sections.push(this.#ids.get(match[0])!);
+      if (sections.length > most) return undefined;
       end = pattern.lastIndex;
     }
     if (end < text.length) sections.push(end === 0 ? text : text.slice(end));

@@ -12,8 +12,19 @@ export class IdBuffer {
     this.ids = grown;
   }
 
-  /** Appends the first `count` of `ids`. */
-  append(ids: Uint32Array | Int32Array, count: number): void {
+  push(id: number): void {
+    this.reserve(1);
+    this.ids[this.length++] = id;
+  }
+
+  append(ids: Uint32Array): void {
+    this.reserve(ids.length);
+    this.ids.set(ids, this.length);
+    this.length += ids.length;
+  }
+
+  /** Appends the first `count` of `ids`, which are few. */
+  appendFirst(ids: Int32Array, count: number): void {
     this.reserve(count);
     for (let i = 0; i < count; i++) this.ids[this.length + i] = ids[i]!;
     this.length += count;

@@ -45,6 +45,19 @@ test('kinds without a fast path are encoded by the library, say so, and decode',
   }
 });
 
+test('a byte-level kind that only the library encodes still decodes by bytes', async () => {
+  const model = wholePieceModel();
+  const json = { ...Object(model['tokenizer.json']), normalizer: { type: 'Lowercase' } };
+  await withModel({ ...model, 'tokenizer.json': json }, async (path) => {
+    const tokenizer = await loadTokenizer({ path });
+    assert.match(tokenizer.notes[0] ?? '', /because the normalizer is Lowercase/);
+    const ids = await tokenizer.encode('HELLO cat 삼<x>', { addSpecialTokens: true });
+    assert.equal(ids[0], 261);
+    assert.equal(tokenizer.decode(ids), 'hello cat 삼<x>');
+    await tokenizer.close();
+  });
+});
+
 test('special tokens of fallback kinds are parsed only on demand', async () => {
   await withModel(byteFallbackModel(), async (path) => {
     const tokenizer = await loadTokenizer({ path });
@@ -79,6 +92,16 @@ test('long texts go through a thread and give the ids of the inline path', async
     assert.deepEqual(await answer, inline.encode(text, { parseSpecial }));
     assert.ok(threaded.encode(text, { parseSpecial }) instanceof Uint32Array, 'known by now');
   }
+  await Promise.all([threaded.close(), inline.close()]);
+});
+
+test('a text with very many special tokens goes through a thread as a whole', async () => {
+  const [threaded, inline] = await Promise.all([loadTokenizer(), loadTokenizer({ threads: 0 })]);
+  const text = '<|im_end|>x'.repeat(12_000);
+  const flags = { parseSpecial: true, addSpecialTokens: true };
+  const answer = threaded.encode(text, flags);
+  assert.ok(answer instanceof Promise);
+  assert.deepEqual(await answer, inline.encode(text, flags));
   await Promise.all([threaded.close(), inline.close()]);
 });
 

@@ -9,9 +9,11 @@ import { ThreadPool } from '../thread/thread-pool.ts';
 import type { PromptEncoder } from './prompt-encoder.ts';
 import { SegmentCache } from './segment-cache.ts';
 
-/** UTF-8 bytes that take the main thread at most about 8 ms on a slow core: measured, see the README. */
-const INLINE_MAX_BYTES = 24 * 1024;
-const CACHE_BYTES = 32 * 1024 * 1024;
+/** UTF-8 bytes of unknown text that take the calling thread at most about 8 ms: measured, the worst is Han without spaces. */
+const INLINE_MAX_BYTES = 16 * 1024;
+/** A text with more sections than this costs milliseconds to cut and join, whatever is in them. */
+const INLINE_MAX_SECTIONS = 10_000;
+const CACHE_BYTES = 16 * 1024 * 1024;
 /** A thread of the fast path is cheap to start again, so that memory goes back. */
 const THREAD_IDLE_MS = 30_000;
 
@@ -23,7 +25,7 @@ export interface FastPromptEncoderOptions {
   readonly threads: number;
 }
 
-/** The proven fast path: segments from the cache, short ones inline, more than 24 KiB of unknown text in a thread. */
+/** The proven fast path: segments from the cache, short ones inline, more than 16 KiB of unknown text in a thread. */
 export class FastPromptEncoder implements PromptEncoder {
   readonly #encoder: FastEncoder;
   readonly #parsing: AddedTokenSplitter;
@@ -39,7 +41,7 @@ export class FastPromptEncoder implements PromptEncoder {
     this.#frame = frame;
     this.#parsing = new AddedTokenSplitter(addedTokens);
     this.#plain = new AddedTokenSplitter(addedTokens.filter((token) => !token.special));
-    const data = { kind: 'fast', model } as const;
+    const data = { kind: 'fast', model, addedTokens } as const;
     this.#pool =
       threads > 0 ? new ThreadPool({ data, threads, idleMs: THREAD_IDLE_MS }) : undefined;
   }
@@ -49,17 +51,21 @@ export class FastPromptEncoder implements PromptEncoder {
     flags: EncodeFlags,
     signal: AbortSignal | undefined,
   ): Uint32Array | Promise<Uint32Array> {
-    const sections = (flags.parseSpecial ? this.#parsing : this.#plain).split(text);
+    const splitter = flags.parseSpecial ? this.#parsing : this.#plain;
     const pool = this.#pool;
-    if (pool !== undefined && text.length * 3 > INLINE_MAX_BYTES) {
+    if (pool === undefined) return this.#assemble(splitter.split(text), flags);
+    const sections = splitter.split(text, INLINE_MAX_SECTIONS);
+    if (sections === undefined) return this.#encodeWhole(pool, text, flags, signal);
+    // No UTF-16 unit takes more than three bytes, so that most texts need no counting.
+    if (text.length * 3 > INLINE_MAX_BYTES) {
       const { known, unknown } = this.#lookUp(sections);
       if (byteLength(unknown) > INLINE_MAX_BYTES) {
-        return this.#encodeInThread(pool, unknown, known, signal).then(() =>
-          this.#assemble(sections, flags, (segment) => known.get(segment)!),
+        return this.#encodeUnknown(pool, unknown, known, signal).then(() =>
+          this.#assemble(sections, flags, known),
         );
       }
     }
-    return this.#assemble(sections, flags, (segment) => this.#encodeSegment(segment));
+    return this.#assemble(sections, flags);
   }
 
   async close(): Promise<void> {
@@ -78,15 +84,14 @@ export class FastPromptEncoder implements PromptEncoder {
     return { known, unknown: [...unknown] };
   }
 
-  /** Encodes `unknown` and adds it to `known`. */
-  async #encodeInThread(
+  /** Encodes `unknown` in a thread and adds it to `known`. */
+  async #encodeUnknown(
     pool: ThreadPool,
     unknown: readonly string[],
     known: Map<string, Uint32Array>,
     signal: AbortSignal | undefined,
   ): Promise<void> {
-    const packed = await pool.run('encodeSegments', unknown, signal);
-    if (!(packed instanceof Uint32Array)) throw new TypeError('a tokenizer thread gave no ids');
+    const packed = await pool.run<Uint32Array>('encodeSegments', unknown, signal);
     let start = unknown.length;
     for (const [at, segment] of unknown.entries()) {
       const ids = packed.slice(start, packed[at]);
@@ -96,43 +101,46 @@ export class FastPromptEncoder implements PromptEncoder {
     }
   }
 
+  async #encodeWhole(
+    pool: ThreadPool,
+    text: string,
+    { parseSpecial, addSpecialTokens }: EncodeFlags,
+    signal: AbortSignal | undefined,
+  ): Promise<Uint32Array> {
+    const ids = await pool.run<Uint32Array>('encodeWhole', { text, parseSpecial }, signal);
+    if (!addSpecialTokens) return ids;
+    const { prefix, suffix } = this.#frame;
+    const framed = new Uint32Array(prefix.length + ids.length + suffix.length);
+    framed.set(prefix);
+    framed.set(ids, prefix.length);
+    framed.set(suffix, prefix.length + ids.length);
+    return framed;
+  }
+
   #assemble(
     sections: readonly Section[],
     { addSpecialTokens }: EncodeFlags,
-    idsOf: (segment: string) => Uint32Array,
+    known?: ReadonlyMap<string, Uint32Array>,
   ): Uint32Array {
-    const parts = sections.map((section) =>
-      typeof section === 'string' ? idsOf(section) : section,
-    );
-    return addSpecialTokens
-      ? joinIds([this.#frame.prefix, ...parts, this.#frame.suffix])
-      : joinIds(parts);
-  }
-
-  #encodeSegment(segment: string): Uint32Array {
-    const known = this.#cache.get(segment);
-    if (known !== undefined) return known;
-    this.#encoder.encodeInto(segment, this.#out);
-    const ids = this.#out.take();
-    this.#cache.set(segment, ids);
-    return ids;
-  }
-}
-
-function joinIds(parts: readonly (number | Uint32Array)[]): Uint32Array {
-  let length = 0;
-  for (const part of parts) length += typeof part === 'number' ? 1 : part.length;
-  const ids = new Uint32Array(length);
-  let at = 0;
-  for (const part of parts) {
-    if (typeof part === 'number') {
-      ids[at++] = part;
-    } else {
-      ids.set(part, at);
-      at += part.length;
+    const out = this.#out;
+    if (addSpecialTokens) out.append(this.#frame.prefix);
+    for (const section of sections) {
+      if (typeof section === 'number') {
+        out.push(section);
+        continue;
+      }
+      const ids = known?.get(section) ?? this.#cache.get(section);
+      if (ids !== undefined) {
+        out.append(ids);
+        continue;
+      }
+      const start = out.length;
+      this.#encoder.encodeInto(section, out);
+      if (this.#cache.takes(section)) this.#cache.set(section, out.ids.slice(start, out.length));
     }
+    if (addSpecialTokens) out.append(this.#frame.suffix);
+    return out.take();
   }
-  return ids;
 }
 
 function byteLength(segments: readonly string[]): number {

@@ -3,7 +3,7 @@ import type { EncodeFlags } from '../huggingface/hf-encoder.ts';
 import type { ThreadPool } from '../thread/thread-pool.ts';
 import type { PromptEncoder } from './prompt-encoder.ts';
 
-const CACHE_BYTES = 32 * 1024 * 1024;
+const CACHE_BYTES = 16 * 1024 * 1024;
 const ENTRY_BYTES = 256;
 
 /**

@@ -25,14 +25,19 @@ export class SegmentCache {
     return this.#entries.calculatedSize;
   }
 
+  /** False for segments that `set` would leave out for their length. */
+  takes(segment: string): boolean {
+    return segment.length >= MIN_CHARS && segment.length * 2 <= this.#maxEntryBytes;
+  }
+
   /** The ids, which the caller must not change, or undefined. */
   get(segment: string): Uint32Array | undefined {
-    return segment.length < MIN_CHARS ? undefined : this.#entries.get(segment);
+    return this.takes(segment) ? this.#entries.get(segment) : undefined;
   }
 
   set(segment: string, ids: Uint32Array): void {
     const size = segment.length * 2 + ids.byteLength + ENTRY_BYTES;
-    if (segment.length < MIN_CHARS || size > this.#maxEntryBytes) return;
+    if (!this.takes(segment) || size > this.#maxEntryBytes) return;
     this.#entries.set(ownedCopy(segment), ids, { size });
   }
 }

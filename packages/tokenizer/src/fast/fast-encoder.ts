@@ -42,7 +42,7 @@ export class FastEncoder {
         continue;
       }
       const count = this.#encodePiece(piece);
-      out.append(this.#merger.symbols, count);
+      out.appendFirst(this.#merger.symbols, count);
       this.#cache.write(piece, this.#merger.symbols, count);
     }
   }

@@ -64,7 +64,7 @@ export function selfCheck(
       const sections = (parseSpecial ? splitters.parsing : splitters.plain).split(text);
       for (const section of sections) {
         if (typeof section === 'string') fast.encodeInto(section, out);
-        else out.append(Uint32Array.of(section), 1);
+        else out.push(section);
       }
       const ids = [...frame.prefix, ...out.take(), ...frame.suffix];
       const truth = hf.encode(text, { addSpecialTokens: true, parseSpecial });

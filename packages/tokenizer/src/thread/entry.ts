@@ -1,14 +1,20 @@
 import { Piscina } from 'piscina';
+import { AddedTokenSplitter } from '../added-token-splitter.ts';
 import { TokenizerError } from '../errors.ts';
 import { FastEncoder } from '../fast/fast-encoder.ts';
 import type { FastModel } from '../fast/fast-model.ts';
 import type { EncodeFlags, HfEncoder } from '../huggingface/hf-encoder.ts';
+import type { AddedToken } from '../huggingface/tokenizer-json.ts';
 import { IdBuffer } from '../id-buffer.ts';
 import type { LoadedModel } from './loaded-model.ts';
 
 /** What a thread is started with: a proven model in shared memory, or the folder to load. */
 export type ThreadData =
-  | { readonly kind: 'fast'; readonly model: FastModel }
+  | {
+      readonly kind: 'fast';
+      readonly model: FastModel;
+      readonly addedTokens: readonly AddedToken[];
+    }
   | { readonly kind: 'folder'; readonly folder: string };
 
 export type LoadAnswer =
@@ -19,7 +25,7 @@ export type LoadAnswer =
       readonly message: string;
     };
 
-let fast: FastEncoder | undefined;
+let fast: { encoder: FastEncoder; addedTokens: readonly AddedToken[] } | undefined;
 let hf: HfEncoder | undefined;
 const out = new IdBuffer();
 
@@ -27,6 +33,14 @@ function threadData(): ThreadData {
   // Piscina types this as any; only ThreadPool starts this file, and it hands over ThreadData.
   const data: ThreadData = Piscina.workerData;
   return data;
+}
+
+function fastPath(): NonNullable<typeof fast> {
+  if (fast !== undefined) return fast;
+  const data = threadData();
+  if (data.kind !== 'fast') throw new Error('this thread has no fast model');
+  fast = { encoder: new FastEncoder(data.model), addedTokens: data.addedTokens };
+  return fast;
 }
 
 /** Loads the folder of this thread. Failures are answered, because a thrown error loses its code between threads. */
@@ -50,13 +64,22 @@ export async function load(): Promise<LoadAnswer> {
 
 /** Encodes segments with the fast path. The answer is moved: for every segment where its ids end, then all ids. */
 export function encodeSegments(segments: readonly string[]): unknown {
-  const data = threadData();
-  if (data.kind !== 'fast') throw new Error('this thread has no fast model');
-  fast ??= new FastEncoder(data.model);
-  out.append(new Uint32Array(segments.length), segments.length);
+  const { encoder } = fastPath();
+  out.append(new Uint32Array(segments.length));
   for (const [at, segment] of segments.entries()) {
-    fast.encodeInto(segment, out);
+    encoder.encodeInto(segment, out);
     out.ids[at] = out.length;
+  }
+  return Piscina.move(out.take());
+}
+
+/** Encodes a whole text with the fast path, without what goes around it. The answer, a Uint32Array, is moved. */
+export function encodeWhole(task: { text: string; parseSpecial: boolean }): unknown {
+  const { encoder, addedTokens } = fastPath();
+  const parsed = addedTokens.filter((token) => task.parseSpecial || !token.special);
+  for (const section of new AddedTokenSplitter(parsed).split(task.text)) {
+    if (typeof section === 'number') out.push(section);
+    else encoder.encodeInto(section, out);
   }
   return Piscina.move(out.take());
 }
