@@ -1,5 +1,5 @@
 import { assert } from '@busbar/base';
-import { type Booking, uncachedTokens } from './booking.ts';
+import { type Booking, kvTokens, uncachedTokens } from './booking.ts';
 import type { HeldBlocks } from './held-blocks.ts';
 import type { WorkerRow } from './worker-row.ts';
 
@@ -53,6 +53,7 @@ export class BookingLedger {
       hashes: fields.hashes,
       promptTokens: fields.promptTokens,
       cachedTokens: fields.cachedTokens,
+      outputTokens: fields.outputTokens,
       seenTokens: fields.seenTokens,
       predictedFrom: fields.predictedFrom,
       bookedMs: fields.bookedMs,
@@ -70,6 +71,7 @@ export class BookingLedger {
     const { booked, slot } = booking.row;
     booked.requests++;
     booked.prefillTokens += uncachedTokens(booking);
+    booked.kvTokens += kvTokens(booking);
     linkPrefill(booking);
     this.#predicted.hold(slot, booking.hashes, booking.predictedFrom);
     this.#active?.hold(slot, booking.hashes, 0);
@@ -89,6 +91,7 @@ export class BookingLedger {
     if (booking.isPrefilling) this.#endPrefill(booking, nowMs);
     else booked.decoding--;
     booked.requests--;
+    booked.kvTokens -= kvTokens(booking);
     this.#active?.release(booking.row.slot, booking.hashes, 0);
     if (booking.older === undefined) this.#oldest = booking.newer;
     else booking.older.newer = booking.newer;
@@ -121,23 +124,25 @@ export class BookingLedger {
 
   /** Throws unless each row's load is the sum of its bookings and the lists hold each booking once. */
   checkInvariants(rows: Iterable<WorkerRow>): void {
-    const sums = new Map<WorkerRow, { requests: number; tokens: number }>();
+    const sums = new Map<WorkerRow, { requests: number; tokens: number; kv: number }>();
     let listed = 0;
     for (let booking = this.#oldest; booking !== undefined; booking = booking.newer) {
       listed++;
       assert(this.#byId.get(booking.decisionId) === booking, 'booking is listed and not known');
-      const sum = sums.get(booking.row) ?? { requests: 0, tokens: 0 };
+      const sum = sums.get(booking.row) ?? { requests: 0, tokens: 0, kv: 0 };
       sum.requests++;
+      sum.kv += kvTokens(booking);
       if (booking.isPrefilling) sum.tokens += uncachedTokens(booking);
       sums.set(booking.row, sum);
     }
     assert(listed === this.#byId.size, 'every booking is in the list once');
     for (const row of rows) {
-      const sum = sums.get(row) ?? { requests: 0, tokens: 0 };
+      const sum = sums.get(row) ?? { requests: 0, tokens: 0, kv: 0 };
       const { booked } = row;
       sums.delete(row);
       assert(booked.requests === sum.requests, `${row.workerId}: requests are the sum of bookings`);
       assert(booked.prefillTokens === sum.tokens, `${row.workerId}: prefill tokens are the sum`);
+      assert(booked.kvTokens === sum.kv, `${row.workerId}: tokens in the cache are the sum`);
       assert(countPrefills(row) + booked.decoding === booked.requests, `${row.workerId}: phases`);
     }
     assert(sums.size === 0, 'no booking is on a worker that left');

@@ -13,6 +13,8 @@ export interface Booking {
   readonly cachedTokens: number;
   /** Those of them that were really there at the decision, not only predicted. */
   readonly seenTokens: number;
+  /** Output tokens expected of it. */
+  readonly outputTokens: number;
   /** Blocks from here on are held as predicted while the prefill lasts. */
   readonly predictedFrom: number;
   readonly bookedMs: number;
@@ -30,4 +32,16 @@ export interface Booking {
 /** Prompt tokens that the worker must compute for this request. */
 export function uncachedTokens(booking: Booking): number {
   return booking.promptTokens - booking.cachedTokens;
+}
+
+/** Longest answer that is expected of anybody who did not ask for less. */
+const USUAL_OUTPUT_TOKENS = 128;
+
+export function expectedOutput(maxTokens: number): number {
+  return Math.min(USUAL_OUTPUT_TOKENS, maxTokens);
+}
+
+/** Tokens by which this request fills the worker's cache while it runs. */
+export function kvTokens(booking: Booking): number {
+  return uncachedTokens(booking) + booking.outputTokens;
 }

@@ -11,12 +11,12 @@ import { LifeLine } from './life-line.ts';
 import { Placer } from './placer.ts';
 import { createPolicy } from './policy.ts';
 import { RetiredEpochs } from './retired-epochs.ts';
+import { ReuseStats } from './reuse-stats.ts';
 import { SlotPool } from './slot-pool.ts';
 import type { RequestEvent, RouterConfig, RouterCore, RouterEffect, WorkerView } from './types.ts';
 import { checkCore, viewOf } from './views.ts';
 import { WorkerRow } from './worker-row.ts';
 import { WorkerTable } from './worker-table.ts';
-import { ReuseStats } from './working-set.ts';
 
 /** Share of the asker's patience after which a waiting request is answered, so that the answer still reaches it. */
 const PATIENCE = 0.9;
@@ -38,7 +38,7 @@ class Core implements RouterCore {
   readonly #table = new WorkerTable();
   readonly #retired = new RetiredEpochs();
   readonly #alarm = new Alarm();
-  readonly #stats = new ReuseStats();
+  readonly #reuse = new Map<string, ReuseStats>();
   readonly #queue: AdmissionQueue;
   readonly #ledger: BookingLedger;
   readonly #ingest: KvIngest;
@@ -63,10 +63,9 @@ class Core implements RouterCore {
       owners: this.#owners,
       predicted,
       ledger: this.#ledger,
-      policy: createPolicy(config.policy, this.#stats, active),
-      stats: this.#stats,
+      policy: createPolicy(config.policy, active),
     });
-    this.#life = new LifeLine(config.routerId, this.#table, this.#ledger, this.#stats);
+    this.#life = new LifeLine(config.routerId, this.#table, this.#ledger);
   }
 
   onWorkerJoined(workerId: string, epoch: number, info: WorkerInfo, nowMs: number): RouterEffect[] {
@@ -86,6 +85,7 @@ class Core implements RouterCore {
     const row = new WorkerRow(workerId, this.#table.slots.take(), epoch, info, {
       index: this.#index,
       owners: this.#owners,
+      reuse: this.#reuseOf(info),
       truth: isGuessing ? 'approximate' : 'events',
       reason: isGuessing ? 'the policy does not ask for KV events' : 'no evidence against them',
       nowMs,
@@ -116,6 +116,7 @@ class Core implements RouterCore {
     row.heardMs = nowMs;
     row.isDraining = load.state === 'draining';
     row.prefillRate.learn(load.prefillTokensPerMs);
+    row.reuse.tokensPerMs.learn(load.prefillTokensPerMs);
     row.decodeStepMs.learn(load.decodeStepMs);
     this.#ingest.onLoad(row, load, nowMs, effects);
     if (!wasAvailable) this.#drain(nowMs, effects);
@@ -202,7 +203,7 @@ class Core implements RouterCore {
       row.approximate?.expire(nowMs - approximateTtlMs);
       const usedMs = row.approximate?.oldestMs;
       if (usedMs !== undefined) this.#alarm.ask(usedMs + approximateTtlMs, effects);
-      row.workingSet.expire(nowMs, this.#stats);
+      row.workingSet.expire(nowMs);
       this.#ingest.judge(row, nowMs, effects);
     }
     this.#drain(nowMs, effects);
@@ -231,10 +232,19 @@ class Core implements RouterCore {
     return [];
   }
 
+  #reuseOf(info: WorkerInfo): ReuseStats {
+    const known = this.#reuse.get(info.model);
+    if (known !== undefined) return known;
+    const reuse = new ReuseStats(info.prefillTokensPerMs);
+    this.#reuse.set(info.model, reuse);
+    return reuse;
+  }
+
   #removeWorker(row: WorkerRow, nowMs: number): void {
     this.#ledger.removeWhere((booking) => booking.row === row, nowMs);
     row.dispose();
     this.#table.remove(row);
+    if (this.#table.ofModel(row.info.model).length === 0) this.#reuse.delete(row.info.model);
     this.#retired.add(row.workerId, row.epoch);
     this.#retired.add(row.workerId, row.stream.epoch);
   }

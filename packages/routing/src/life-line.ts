@@ -1,9 +1,8 @@
 import type { LifeEvent } from '@busbar/protocol';
-import type { Booking } from './booking.ts';
+import { type Booking, expectedOutput } from './booking.ts';
 import type { BookingLedger } from './booking-ledger.ts';
 import type { WorkerRow } from './worker-row.ts';
 import type { WorkerTable } from './worker-table.ts';
-import type { ReuseStats } from './working-set.ts';
 
 /** Computed tokens from which on a first token tells the prefill rate; below, fixed costs of a step prevail. */
 const RATE_TOKENS = 256;
@@ -13,13 +12,11 @@ export class LifeLine {
   readonly #routerId: string;
   readonly #table: WorkerTable;
   readonly #ledger: BookingLedger;
-  readonly #stats: ReuseStats;
 
-  constructor(routerId: string, table: WorkerTable, ledger: BookingLedger, stats: ReuseStats) {
+  constructor(routerId: string, table: WorkerTable, ledger: BookingLedger) {
     this.#routerId = routerId;
     this.#table = table;
     this.#ledger = ledger;
-    this.#stats = stats;
   }
 
   /** The worker that the event changed; undefined when nothing did. */
@@ -56,11 +53,12 @@ export class LifeLine {
       promptTokens: event.promptTokens,
       cachedTokens,
       seenTokens: cachedTokens,
+      outputTokens: expectedOutput(event.maxTokens),
       predictedFrom: 0,
       bookedMs: nowMs,
     });
     if (booking === undefined) return undefined;
-    row.workingSet.use(hashes, nowMs, this.#stats);
+    row.workingSet.use(hashes, nowMs);
     return row;
   }
 

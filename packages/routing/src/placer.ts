@@ -1,5 +1,6 @@
 import type { Rng } from '@busbar/base';
 import type { KvIndex } from '@busbar/kv-index';
+import { expectedOutput } from './booking.ts';
 import type { BookingLedger } from './booking-ledger.ts';
 import { Candidates, type Placement } from './candidates.ts';
 import { recordDecision } from './decision-record.ts';
@@ -7,10 +8,9 @@ import { collect, type Refusal } from './filter.ts';
 import type { HeldBlocks } from './held-blocks.ts';
 import type { Policy } from './policy.ts';
 import type { SlotPool } from './slot-pool.ts';
-import { ownPrefill, queueWait, tierLoad } from './terms.ts';
+import { ownPrefill, queueWait, seatWait, tierLoad } from './terms.ts';
 import type { RequestEvent, RouterConfig, RouterEffect } from './types.ts';
 import type { WorkerRow } from './worker-row.ts';
-import type { ReuseStats } from './working-set.ts';
 
 export interface PlacerParts {
   config: RouterConfig;
@@ -20,7 +20,6 @@ export interface PlacerParts {
   predicted: HeldBlocks;
   ledger: BookingLedger;
   policy: Policy;
-  stats: ReuseStats;
 }
 
 type Reply = Extract<RouterEffect, { kind: 'reply' }>;
@@ -111,6 +110,7 @@ export class Placer {
   #ttftMs(chosen: number, placement: Placement): number {
     return (
       queueWait(this.#candidates, chosen, placement) +
+      seatWait(this.#candidates, chosen) +
       ownPrefill(this.#candidates, chosen) +
       tierLoad(this.#candidates, chosen) +
       this.#candidates.rows[chosen]!.decodeStepMs.value
@@ -118,7 +118,7 @@ export class Placer {
   }
 
   #book(decisionId: string, event: RequestEvent, chosen: number, placement: Placement): void {
-    const { config, ledger, stats } = this.#parts;
+    const { config, ledger } = this.#parts;
     const candidates = this.#candidates;
     const row = candidates.rows[chosen]!;
     const seenBlocks = candidates.seenBlocks[chosen]!;
@@ -131,9 +131,10 @@ export class Placer {
       promptTokens: placement.promptTokens,
       cachedTokens: placement.promptTokens - candidates.uncachedTokens[chosen]!,
       seenTokens: Math.min(placement.promptTokens - 1, seenBlocks * row.info.blockSize),
+      outputTokens: expectedOutput(placement.maxTokens),
       predictedFrom: seenBlocks,
       bookedMs: placement.nowMs,
     });
-    row.workingSet.use(event.hashes, placement.nowMs, stats);
+    row.workingSet.use(event.hashes, placement.nowMs);
   }
 }

@@ -2,9 +2,13 @@ import type { Rng } from '@busbar/base';
 import type { Candidates, Placement } from './candidates.ts';
 import { HeldBlocks } from './held-blocks.ts';
 import { chooseCheapest } from './picker.ts';
-import { createPredictiveProfile, type Profile } from './terms.ts';
+import { createKvProfile, LOAD_PROFILE, PREDICTIVE_PROFILE } from './profiles.ts';
+import type { Profile } from './terms.ts';
 import type { PolicyName } from './types.ts';
-import type { ReuseStats } from './working-set.ts';
+
+/** Predicted costs nearer to each other than this are equal: learned rates are not that exact. */
+const TIE_RATIO = 0.02;
+const TIE_MS = 0.1;
 
 /** How a router chooses among the workers that passed the filters. No policy has side effects on workers or bookings. */
 export interface Policy {
@@ -15,15 +19,11 @@ export interface Policy {
 }
 
 /** `active`: blocks of running requests by worker, kept only for policy `kv`. */
-export function createPolicy(
-  name: PolicyName,
-  stats: ReuseStats,
-  active: HeldBlocks | undefined,
-): Policy {
+export function createPolicy(name: PolicyName, active: HeldBlocks | undefined): Policy {
   switch (name) {
     case 'predictive':
     case 'approximate':
-      return new ProfilePolicy(createPredictiveProfile(stats), 0.02, 0.1);
+      return new ProfilePolicy(PREDICTIVE_PROFILE, TIE_RATIO, TIE_MS);
     case 'kv':
       return new ProfilePolicy(createKvProfile(active ?? new HeldBlocks()), 0, 0);
     case 'least-loaded':
@@ -105,41 +105,4 @@ function nothing(): Record<string, number> {
 
 function requestCount(candidates: Candidates, at: number): Record<string, number> {
   return { requests: candidates.rows[at]!.booked.requests };
-}
-
-/**
- * NVIDIA Dynamo's published cost with its default weights: blocks still to be prefilled on the worker with this request, minus
- * those it has cached, plus the distinct blocks of running requests with this one. Expressed in milliseconds at one rate for
- * all workers, which does not change the order.
- */
-function createKvProfile(active: HeldBlocks): Profile {
-  return [
-    [
-      'prefillBlocksMs',
-      1,
-      (candidates, at, placement) => {
-        const { booked, info } = candidates.rows[at]!;
-        const raw = (booked.prefillTokens + placement.promptTokens) / info.blockSize;
-        return Math.max(0, raw - candidates.overlapBlocks[at]!) * commonBlockMs(candidates);
-      },
-    ],
-    [
-      'decodeBlocksMs',
-      1,
-      (candidates, at, placement) => {
-        const { slot } = candidates.rows[at]!;
-        const shared = active.depth(slot, placement.hashes, 0);
-        return (active.blocksOf(slot) + placement.blocks - shared) * commonBlockMs(candidates);
-      },
-    ],
-  ];
-}
-
-const LOAD_PROFILE: Profile = [
-  ['requests', 1, (candidates, at) => candidates.rows[at]!.booked.requests],
-];
-
-function commonBlockMs(candidates: Candidates): number {
-  const { info } = candidates.rows[0]!;
-  return info.blockSize / info.prefillTokensPerMs;
 }

@@ -5,6 +5,7 @@ import type { Booking } from './booking.ts';
 import { TruthLedger } from './cache-truth.ts';
 import { KvStream } from './kv-stream.ts';
 import { LearnedRate } from './learned-rate.ts';
+import type { ReuseStats } from './reuse-stats.ts';
 import type { SlotPool } from './slot-pool.ts';
 import type { CacheTruth } from './types.ts';
 import { WorkingSet } from './working-set.ts';
@@ -16,11 +17,23 @@ export interface BookedLoad {
   decoding: number;
   /** Prompt tokens still to be computed, cached ones not counted. */
   prefillTokens: number;
+  /** Tokens that running requests add to the cache: uncached prompt and expected output. */
+  kvTokens: number;
   /** Bookings without a first token, oldest first: the engine works on the head. */
   oldestPrefill: Booking | undefined;
   newestPrefill: Booking | undefined;
   /** When the head became the head. */
   headSinceMs: number;
+}
+
+/** What rows of one router share, and how a new one begins. */
+export interface SharedParts {
+  index: KvIndex;
+  owners: SlotPool;
+  reuse: ReuseStats;
+  truth: CacheTruth;
+  reason: string;
+  nowMs: number;
 }
 
 /** All that the router knows of one worker. The table owns the row; each field has one owner that writes it. */
@@ -43,6 +56,8 @@ export class WorkerRow {
   /** The router's own guess; kept only while it is needed. */
   approximate: ApproximateCache | undefined;
   readonly workingSet: WorkingSet;
+  /** Shared by all workers of the model. */
+  readonly reuse: ReuseStats;
   readonly prefillRate: LearnedRate;
   readonly decodeStepMs: LearnedRate;
   /** From booking to end of a request. */
@@ -51,6 +66,7 @@ export class WorkerRow {
     requests: 0,
     decoding: 0,
     prefillTokens: 0,
+    kvTokens: 0,
     oldestPrefill: undefined,
     newestPrefill: undefined,
     headSinceMs: 0,
@@ -68,7 +84,7 @@ export class WorkerRow {
     slot: number,
     epoch: number,
     info: WorkerInfo,
-    shared: { index: KvIndex; owners: SlotPool; truth: CacheTruth; reason: string; nowMs: number },
+    shared: SharedParts,
   ) {
     this.workerId = workerId;
     this.slot = slot;
@@ -78,7 +94,8 @@ export class WorkerRow {
     this.capacityBlocks = info.kvBlocks * info.dpRanks;
     this.stream = new KvStream(epoch);
     this.truth = new TruthLedger(shared.truth, shared.reason);
-    this.workingSet = new WorkingSet(this.capacityBlocks);
+    this.reuse = shared.reuse;
+    this.workingSet = new WorkingSet(this.capacityBlocks, shared.reuse);
     this.prefillRate = new LearnedRate(info.prefillTokensPerMs);
     this.decodeStepMs = new LearnedRate(Math.max(info.decodeStepMs, 1e-3));
     this.serviceMs = new LearnedRate(Math.max(1, info.decodeStepMs * 64));
@@ -121,6 +138,7 @@ export class WorkerRow {
     for (const owner of this.#eventOwners.values()) this.#owners.release(owner);
     this.#eventOwners.clear();
     this.#dropApproximate();
+    this.workingSet.dispose();
     this.deviceOwners = [];
     this.lowerOwners = [];
   }

@@ -1,0 +1,32 @@
+import type { Candidates, Placement } from './candidates.ts';
+
+/** Prefills that a displaced block in use costs: it is asked for again some times, and each time displaces another. */
+const PREFILLS = 15;
+
+/**
+ * What the blocks that must go are likely to cost later, in milliseconds.
+ *
+ * Only blocks in use have a price: the worker's working set and the request together, less its capacity. An LRU cache that holds
+ * less than what is in use loses far more than the overflow, again and again, so each displaced block is priced at many
+ * prefills, times the share of blocks that are reused at all. Where all caches overflow the price is the same everywhere
+ * and decides nothing.
+ *
+ * Unless reuse comes in rounds: then each further block costs an overflowing cache less than the one before, and it is better to
+ * let one cache overflow more than two. The price falls with the square of the overflow as far as reuse is regular.
+ */
+export function evictionPrice(candidates: Candidates, at: number, placement: Placement): number {
+  const { workingSet, capacityBlocks, info, reuse } = candidates.rows[at]!;
+  const added = candidates.uncachedTokens[at]! / info.blockSize;
+  let used = workingSet.blocks;
+  if (used + added <= capacityBlocks) return 0;
+  // Blocks of this very prompt that the set has and the cache lost do not count twice.
+  const lost = workingSet.depth(placement.hashes) - candidates.seenBlocks[at]!;
+  if (lost > 0) used -= lost;
+  const { regularity, reuseRatio, tokensPerMs } = reuse;
+  const overflow = (used + added - capacityBlocks) * (1 + regularity);
+  if (overflow <= 0) return 0;
+  const fill = Math.max(1, used / capacityBlocks);
+  const discount = 1 - regularity * (1 - 1 / (fill * fill));
+  const tokens = Math.min(overflow, added) * info.blockSize * PREFILLS;
+  return (tokens / tokensPerMs.value) * reuseRatio * discount;
+}
