@@ -1,6 +1,5 @@
 import { assert } from '@busbar/base';
-import type { KvChange } from '@busbar/protocol';
-import { BlockPool } from './block-pool.ts';
+import { KvCache } from './kv-cache.ts';
 import { Sequence } from './sequence.ts';
 import { StepRates } from './step-rates.ts';
 import type {
@@ -33,26 +32,21 @@ export function createMocker(config: MockerConfig): Mocker {
 class ModelledEngine implements Mocker {
   readonly contextTokens: number;
   readonly #config: MockerConfig;
-  readonly #pool: BlockPool;
+  readonly #cache: KvCache;
   readonly #rates = new StepRates();
   readonly #sequences = new Map<number, Sequence>();
   readonly #waiting: Sequence[] = [];
   #running: Sequence[] = [];
   #planned: Sequence[] = [];
-  /** Blocks that the cache holds for the sequence under consideration; kept between calls to spare the garbage collector. */
-  readonly #found: number[] = [];
   /** What ended between two steps, told with the next one. */
   #deltas: MockDelta[] = [];
-  /** Hash words that left the cache since the last `endStep`. */
-  #dropped: number[] = [];
   #batch: StepBatch | undefined;
   #beganMs = 0;
   #preempted = 0;
-  #storedBlocks = 0;
 
   constructor(config: MockerConfig) {
     this.#config = config;
-    this.#pool = new BlockPool(config.kvBlocks);
+    this.#cache = new KvCache(config.kvBlocks, config.blockSize);
     this.contextTokens = Math.min(config.contextTokens, config.kvBlocks * config.blockSize);
   }
 
@@ -68,7 +62,7 @@ class ModelledEngine implements Mocker {
       this.#deltas.push({ key, tokens: [], finish: 'error', error });
       return;
     }
-    const cached = this.#findCached(request.hashes, tokens.length) * this.#config.blockSize;
+    const cached = this.#cache.cachedTokens(request.hashes, tokens.length);
     const sequence = new Sequence(request, this.#config, this.contextTokens, cached);
     this.#sequences.set(key, sequence);
     this.#waiting.push(sequence);
@@ -91,7 +85,7 @@ class ModelledEngine implements Mocker {
     assert(this.#batch === undefined, 'a step ends before the next begins');
     const batch = this.#schedule();
     const isIdle = this.#planned.length === 0;
-    if (isIdle && this.#deltas.length === 0 && this.#dropped.length === 0) return undefined;
+    if (isIdle && this.#deltas.length === 0 && !this.#cache.hasNews) return undefined;
     this.#batch = batch;
     this.#beganMs = nowMs;
     const durationMs = isIdle ? 0 : this.#config.profile.stepMs(batch) / this.#config.speed;
@@ -104,15 +98,10 @@ class ModelledEngine implements Mocker {
     this.#batch = undefined;
     this.#rates.record(batch, nowMs - this.#beganMs);
     const deltas = this.#deltas;
-    const kv: KvChange[] = [];
-    if (this.#dropped.length > 0) {
-      kv.push({ kind: 'removed', hashes: Uint32Array.from(this.#dropped) });
-    }
-    for (const sequence of this.#planned) this.#settle(sequence, deltas, kv);
+    for (const sequence of this.#planned) this.#settle(sequence, deltas);
     this.#running = this.#running.filter((sequence) => sequence.isRunning);
-    const output = { deltas, kv, preempted: this.#preempted };
+    const output = { deltas, kv: this.#cache.drain(), preempted: this.#preempted };
     this.#deltas = [];
-    this.#dropped = [];
     this.#planned = [];
     this.#preempted = 0;
     return output;
@@ -130,43 +119,30 @@ class ModelledEngine implements Mocker {
       running: this.#running.length,
       waiting: this.#waiting.length,
       waitingPrefillTokens,
-      freeBlocks: this.#pool.free,
-      activeBlocks: this.#pool.active,
+      freeBlocks: this.#cache.freeBlocks,
+      activeBlocks: this.#cache.activeBlocks,
       decodeStepMs: this.#rates.decodeStepMs,
       prefillTokensPerMs: this.#rates.prefillTokensPerMs,
-      storedBlocksTotal: this.#storedBlocks,
+      storedBlocksTotal: this.#cache.storedBlocksTotal,
     };
   }
 
   blocks(): Uint32Array {
-    const byPosition: number[][] = [];
-    this.#pool.eachHash((low, high, position) => {
-      (byPosition[position] ??= []).push(low, high);
-    });
-    // Blocks that a running step took are told as removed only when it ends.
-    return Uint32Array.from([...byPosition.flat(), ...this.#dropped]);
+    return this.#cache.hashes();
   }
 
   resetCache(): void {
-    this.#pool.dropCached(this.#dropped);
+    this.#cache.reset();
   }
 
   checkInvariants(): void {
-    this.#pool.checkInvariants();
-    const refs = new Int32Array(this.#pool.size);
+    this.#cache.checkInvariants(this.#running);
     for (const sequence of this.#running) {
       assert(sequence.isRunning, 'the running list holds running sequences');
-      const computed = sequence.computedTokens + sequence.plannedTokens;
-      const blocks = Math.ceil(computed / this.#config.blockSize);
-      assert(sequence.blocks.length >= blocks, 'a sequence holds all that it computed');
-      for (const block of sequence.blocks) refs[block]!++;
     }
     for (const sequence of this.#waiting) {
       assert(!sequence.isRunning && sequence.blocks.length === 0, 'waiting sequences hold nothing');
     }
-    refs.forEach((count, block) => {
-      assert(count === this.#pool.refs(block), 'references match the sequences');
-    });
     const known = this.#running.length + this.#waiting.length;
     assert(known === this.#sequences.size, 'each sequence runs or waits');
   }
@@ -176,7 +152,7 @@ class ModelledEngine implements Mocker {
     for (let at = 0; at < this.#running.length && budget > 0; ) {
       const sequence = this.#running[at]!;
       const tokens = Math.min(sequence.tokens - sequence.computedTokens, budget);
-      if (this.#grow(sequence, tokens)) {
+      if (this.#plan(sequence, tokens)) {
         budget -= tokens;
         at++;
       } else {
@@ -191,7 +167,7 @@ class ModelledEngine implements Mocker {
       const sequence = this.#waiting[0];
       if (sequence === undefined || !this.#admit(sequence)) break;
       const tokens = Math.min(sequence.tokens - sequence.computedTokens, budget);
-      const hasRoom = this.#grow(sequence, tokens);
+      const hasRoom = this.#plan(sequence, tokens);
       assert(hasRoom, 'an admitted sequence has its blocks');
       budget -= tokens;
     }
@@ -199,13 +175,8 @@ class ModelledEngine implements Mocker {
   }
 
   /** Plans `tokens` for a sequence, with the blocks that they need; false when the pool has none left. */
-  #grow(sequence: Sequence, tokens: number): boolean {
-    const needed = Math.ceil((sequence.computedTokens + tokens) / this.#config.blockSize);
-    while (sequence.blocks.length < needed) {
-      const block = this.#pool.take(this.#dropped);
-      if (block < 0) return false;
-      sequence.blocks.push(block);
-    }
+  #plan(sequence: Sequence, tokens: number): boolean {
+    if (!this.#cache.grow(sequence, tokens)) return false;
     sequence.plannedTokens = tokens;
     this.#planned.push(sequence);
     return true;
@@ -213,17 +184,7 @@ class ModelledEngine implements Mocker {
 
   /** Starts the first waiting sequence on what the cache holds of it, if all the rest of it fits too. */
   #admit(sequence: Sequence): boolean {
-    const { blockSize } = this.#config;
-    const found = this.#findCached(sequence.chain.hashes, sequence.tokens);
-    let needed = Math.ceil(sequence.tokens / blockSize) - found;
-    for (const block of this.#found) if (this.#pool.refs(block) === 0) needed++;
-    if (needed > this.#pool.available) return false;
-    for (const block of this.#found) {
-      this.#pool.retain(block);
-      sequence.blocks.push(block);
-    }
-    sequence.publishedBlocks = found;
-    sequence.computedTokens = found * blockSize;
+    if (!this.#cache.admit(sequence)) return false;
     sequence.cachedTokens ??= sequence.computedTokens;
     sequence.isRunning = true;
     this.#waiting.shift();
@@ -231,22 +192,10 @@ class ModelledEngine implements Mocker {
     return true;
   }
 
-  /** Fills `#found` with the cached leading blocks; at least one token is always left to compute, for its logits. */
-  #findCached(hashes: Uint32Array, tokens: number): number {
-    const limit = Math.floor((tokens - 1) / this.#config.blockSize);
-    this.#found.length = 0;
-    for (let at = 0; at < limit && at * 2 < hashes.length; at++) {
-      const block = this.#pool.find(hashes[at * 2]!, hashes[at * 2 + 1]!);
-      if (block < 0) break;
-      this.#found.push(block);
-    }
-    return this.#found.length;
-  }
-
   #preemptLast(): void {
     const victim = this.#running.pop();
     assert(victim !== undefined && this.#running.length > 0, 'a lone sequence always fits');
-    this.#releaseBlocks(victim);
+    this.#stop(victim);
     this.#waiting.unshift(victim);
     this.#preempted++;
   }
@@ -272,10 +221,10 @@ class ModelledEngine implements Mocker {
     return batch;
   }
 
-  #settle(sequence: Sequence, deltas: MockDelta[], kv: KvChange[]): void {
+  #settle(sequence: Sequence, deltas: MockDelta[]): void {
     sequence.computedTokens += sequence.plannedTokens;
     sequence.plannedTokens = 0;
-    this.#publish(sequence, kv);
+    this.#cache.publish(sequence);
     if (sequence.isAborted) {
       this.#end(sequence);
       deltas.push({ key: sequence.key, tokens: [], finish: 'cancelled' });
@@ -286,37 +235,13 @@ class ModelledEngine implements Mocker {
     }
   }
 
-  /** Makes the blocks that are full by now reusable and tells of those that the cache did not hold yet. */
-  #publish(sequence: Sequence, kv: KvChange[]): void {
-    const full = Math.floor(sequence.computedTokens / this.#config.blockSize);
-    if (full === sequence.publishedBlocks) return;
-    const { hashes } = sequence.chain;
-    let from = sequence.publishedBlocks;
-    const tell = (to: number): void => {
-      if (to > from) kv.push({ kind: 'stored', hashes: hashes.slice(from * 2, to * 2) });
-      this.#storedBlocks += to - from;
-      from = to + 1;
-    };
-    for (let at = sequence.publishedBlocks; at < full; at++) {
-      const block = sequence.blocks[at]!;
-      if (!this.#pool.publish(block, hashes[at * 2]!, hashes[at * 2 + 1]!, at)) tell(at);
-    }
-    if (full > from) tell(full);
-    sequence.publishedBlocks = full;
-  }
-
   #end(sequence: Sequence): void {
-    this.#releaseBlocks(sequence);
+    this.#stop(sequence);
     this.#sequences.delete(sequence.key);
   }
 
-  /** The tail goes first, so that of one prompt the end is forgotten before the beginning. */
-  #releaseBlocks(sequence: Sequence): void {
-    for (let at = sequence.blocks.length - 1; at >= 0; at--)
-      this.#pool.release(sequence.blocks[at]!);
-    sequence.blocks.length = 0;
-    sequence.publishedBlocks = 0;
-    sequence.computedTokens = 0;
+  #stop(sequence: Sequence): void {
+    this.#cache.release(sequence);
     sequence.isRunning = false;
   }
 }
