@@ -80,6 +80,7 @@ function viewManaged(
   };
   if (port !== undefined) view.port = port;
   if (logFile !== undefined) view.logFile = logFile;
+  if (runs && entry.adminUrl !== undefined) view.adminUrl = entry.adminUrl;
   if (runs) addInstance(view, instance, load);
   return view;
 }

@@ -26,6 +26,8 @@ const processSchema = z.object({
   /** The port that is known beforehand: HTTP of a frontend, clients of nats-server. */
   port: z.int().optional(),
   logFile: z.string().optional(),
+  /** As the lease told it at the start, so that it is known without NATS. */
+  adminUrl: z.string().optional(),
 });
 export type StackProcess = z.infer<typeof processSchema>;
 

@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { messageOf } from '@busbar/base';
 import type { Bus } from '@busbar/bus';
-import { createSubjects, type Instance, lastToken } from '@busbar/protocol';
+import { createSubjects, lastToken } from '@busbar/protocol';
 import { connectBus } from '../bus-client.ts';
 import { type Cluster, observeCluster } from '../cluster.ts';
 import { chatOnce, getJson, listModels } from '../http.ts';
 import { readNatsInfo } from '../nats/info.ts';
 import type { Target } from '../observe.ts';
-import { viewStack } from '../stack-view.ts';
+import { type ProcessView, viewStack } from '../stack-view.ts';
 import { stackUrl } from '../state.ts';
 import { pause } from '../wait.ts';
 import {
@@ -42,16 +42,17 @@ export async function gatherFacts(
   const url = probeUrl ?? (target.state === undefined ? undefined : stackUrl(target.state));
   try {
     const seen = await lookAtBus(bus, target.namespace, url, signal);
-    const instances = [...(seen.after?.instances.values() ?? [])];
+    const stack = viewStack(target.namespace, target.state, seen.after);
+    const live = stack.processes.filter((view) => view.adminUrl !== undefined);
     return {
       namespace: target.namespace,
       natsUrl: target.natsUrl,
       policy: target.state?.policy,
       nats,
-      stack: viewStack(target.namespace, target.state, seen.after),
+      stack,
       cluster: seen.before,
-      readiness: await readAll(instances, '/ready', (body) => readinessSchema.parse(body)),
-      routerWorkers: await readRouters(instances),
+      readiness: await readAll(live, '/ready', (body) => readinessSchema.parse(body)),
+      routerWorkers: await readRouters(live),
       probe: seen.probe,
       heardBatches: seen.heardBatches,
       storedAfter: new Map(
@@ -132,9 +133,9 @@ export function probeText(unique: string): string {
 }
 
 async function readRouters(
-  instances: readonly Instance[],
+  live: readonly ProcessView[],
 ): Promise<Map<string, readonly RouterWorker[]>> {
-  const routers = instances.filter((instance) => instance.role === 'router');
+  const routers = live.filter((view) => view.role === 'router');
   const bodies = await readAll(routers, '/workers', (body) => routerWorkersSchema.parse(body));
   const known = new Map<string, readonly RouterWorker[]>();
   for (const [id, workers] of bodies) if (workers !== undefined) known.set(id, workers);
@@ -143,12 +144,12 @@ async function readRouters(
 
 /** Asks one path of every admin port at the same time. */
 async function readAll<T>(
-  instances: readonly Instance[],
+  live: readonly ProcessView[],
   path: string,
   parse: (body: unknown) => T,
 ): Promise<Map<string, T | undefined>> {
   const answers = await Promise.all(
-    instances.map(async ({ id, adminUrl }): Promise<[string, T | undefined]> => {
+    live.map(async ({ id, adminUrl }): Promise<[string, T | undefined]> => {
       const answer = adminUrl === undefined ? undefined : await getJson(adminUrl + path, ADMIN_MS);
       try {
         return [id, answer === undefined ? undefined : parse(answer.body)];

@@ -29,7 +29,8 @@ function judgeBus({ nats, natsUrl }: Facts): Finding[] {
         name: 'NATS reachable',
         verdict: 'fail',
         detail: nats.error,
-        advice: 'run "busbar up", or set BUSBAR_NATS_URL to a server that runs',
+        advice:
+          'start the stack again ("busbar down", then "busbar up"), or set BUSBAR_NATS_URL to a server that runs',
       },
     ];
   }

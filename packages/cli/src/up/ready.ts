@@ -35,6 +35,7 @@ export async function waitForLeases(
         const instance = instances.get(entry.id);
         if (instance?.state !== 'ready') continue;
         waiting.delete(entry.id);
+        if (instance.adminUrl !== undefined) stack.setAdminUrl(entry, instance.adminUrl);
         phases.done(describeInstance(instance));
       }
       if (waiting.size > 0) phases.pending(`waiting for ${[...waiting.keys()].join(', ')}`);

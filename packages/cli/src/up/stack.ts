@@ -94,6 +94,12 @@ export class Stack {
     writeState(this.stateDir, this.state);
   }
 
+  /** Keeps what the lease of a process says of its admin port. */
+  setAdminUrl(entry: StackProcess, adminUrl: string): void {
+    entry.adminUrl = adminUrl;
+    writeState(this.stateDir, this.state);
+  }
+
   /** Throws CLI_START_FAILED with the end of its log when one process has ended. */
   checkAlive(): void {
     const exit = this.#exits[0];
