@@ -44,6 +44,14 @@ describe('more prefixes', () => {
   });
 });
 
+describe('24 prefixes on caches that hold 18', () => {
+  it('finds at least 56 of 120, as good placement on exact LRU caches does', () => {
+    const all = runs('closed-24-tight', 'predictive');
+    const hits = all.reduce((sum, run) => sum + run.hits, 0);
+    assert.ok(hits >= 56 * all.length, `${hits} in ${all.length} runs`);
+  });
+});
+
 describe('expected and reported cache', () => {
   it('agree when events tell the truth', () => {
     for (const name of ['closed-18', 'open-24-tight', 'multi-turn']) {
