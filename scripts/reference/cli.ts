@@ -1,6 +1,8 @@
+import { readFileSync } from 'node:fs';
 import { CLI_VARIABLES, createProgram, createTerminal } from '@busbar/cli';
 import { runSimulateCommand } from '@busbar/simulator';
-import { code, type Page, page } from './page.ts';
+import { documentedMembers } from './doc-comments.ts';
+import { code, markdownTable, type Page, page } from './page.ts';
 
 const WIDTH = 100;
 const never = new AbortController().signal;
@@ -36,6 +38,20 @@ export async function cliPage(): Promise<Page> {
     'cli.md',
     'The busbar command',
     `\`npx busbar\` in a clone. The command itself reads ${CLI_VARIABLES.map(code).join(', ')} (folder of one stack's state and logs); what services read is in [configuration.md](configuration.md), and \`up\` hands it to those that know it.`,
-    parts,
+    [...parts, processFields()],
   );
+}
+
+/** What a program finds in `ps --json`. */
+function processFields(): string {
+  const file = new URL('../../packages/cli/src/stack-view.ts', import.meta.url);
+  const members = documentedMembers(readFileSync(file, 'utf8'), 'export interface ProcessView {');
+  return [
+    '## JSON of busbar ps',
+    '`{namespace, url, natsUrl, processes}`; `url` and `natsUrl` are null when no stack runs here. Of each process, what is not known is absent:',
+    markdownTable(
+      ['field', 'what it says'],
+      members.map(({ name, doc }) => [code(name), doc]),
+    ),
+  ].join('\n\n');
 }

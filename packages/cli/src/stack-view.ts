@@ -8,24 +8,39 @@ export type ProcessState = 'starting' | 'ready' | 'draining' | 'running' | 'exit
 
 /** One process in `ps --json`. Fields that nobody knows are absent. */
 export interface ProcessView {
+  /** frontend, router, decode, nats-server; supervisor and guard of a foreground `up`. */
   role: StackRole;
+  /** Name of the process, as in its lease. */
   id: string;
+  /** Process number on its machine. */
   pid: number;
+  /** starting, ready or draining as the lease says; running without a lease; exited. */
   state: ProcessState;
   /** Started by `busbar up` of this state folder; false for processes that joined the namespace otherwise. */
   isManaged: boolean;
+  /** Machine, when it is another one. */
   host?: string;
+  /** HTTP port of a frontend, client port of nats-server. */
   port?: number;
+  /** Where /ready, /health and /metrics are. */
   adminUrl?: string;
+  /** RFC 3339. */
   startedAt?: string;
+  /** What the process wrote. */
   logFile?: string;
+  /** Model that a worker serves. */
   model?: string;
+  /** Tokens of one KV block. */
   blockSize?: number;
+  /** Blocks of the KV cache. */
   kvBlocks?: number;
+  /** Blocks that hold nothing reusable. */
   freeBlocks?: number;
+  /** Blocks of running requests. */
   activeBlocks?: number;
-  /** Requests that run and that wait in the worker. */
+  /** Requests that run in the worker. */
   running?: number;
+  /** Requests that wait in the worker. */
   waiting?: number;
 }
 
