@@ -9,8 +9,11 @@ import {
 } from '@busbar/protocol';
 import type { FrontendMetrics } from './metrics.ts';
 
-/** Long enough to gather the events of one burst, short enough that routers see a booking before the next decision. */
-const BATCH_MS = 2;
+/**
+ * Each message wakes the bus and every router, which costs more than what it says; and a router learns of the bookings of others
+ * well within one engine step.
+ */
+const BATCH_MS = 10;
 const RETRY_MS = 200;
 const MAX_WAITING = 16_384;
 const MAX_EVENTS = 512;

@@ -9,7 +9,7 @@ const E2E_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 export interface FrontendMetrics {
   requestEnded(outcome: Outcome, seconds: number): void;
   firstToken(seconds: number): void;
-  /** Gap between two deltas of one stream. */
+  /** Gap between two deltas of a stream, one stream for each batch. */
   gap(seconds: number): void;
   promptTokens(count: number, cached: number): void;
   outputTokens(count: number): void;
@@ -54,7 +54,11 @@ export function createFrontendMetrics(
     registers,
   });
   const ttft = histogram('ttft_seconds', 'From request to first token', TTFT_SECONDS);
-  const itl = histogram('itl_seconds', 'Between two deltas of a stream', ITL_SECONDS);
+  const itl = histogram(
+    'itl_seconds',
+    'Between two deltas of a stream, one stream sampled for each batch',
+    ITL_SECONDS,
+  );
   const e2e = histogram('e2e_seconds', 'From request to end of answer', E2E_SECONDS);
   const prompt = counter('prompt_tokens_total', 'Prompt tokens of answered requests');
   const cached = counter('cached_tokens_total', 'Prompt tokens that engines found in their cache');

@@ -19,6 +19,8 @@ const HEADERS = {
   'cache-control': 'no-cache',
   'x-accel-buffering': 'no',
 };
+/** Ends a body in chunked framing. */
+const LAST_CHUNK = '0\r\n\r\n';
 
 /**
  * One streamed answer. Events gather in `#pending` and leave in one write at the end of the turn of the event loop in
@@ -34,6 +36,7 @@ export class SseSink implements AnswerSink {
   #isDirty = false;
   #isComplete = false;
   #isWaitingForDrain = false;
+  #isFramed = false;
   #lastWriteMs: number;
 
   constructor(
@@ -88,14 +91,28 @@ export class SseSink implements AnswerSink {
       this.#waitForDrain();
       return;
     }
-    if (!response.headersSent) response.writeHead(200, HEADERS);
+    if (!response.headersSent) this.#writeHead();
     const events = this.#pending;
     this.#pending = '';
     this.#lastWriteMs = nowMs;
+    const bytes = Buffer.byteLength(events);
+    const encoding = bytes === events.length ? 'latin1' : 'utf8';
+    const body = this.#isFramed ? `${bytes.toString(16)}\r\n${events}\r\n` : events;
     if (this.#isComplete) {
-      response.end(events);
+      response.end(this.#isFramed ? body + LAST_CHUNK : body, encoding);
       this.#flusher.remove(this);
-    } else response.write(events);
+    } else response.write(body, encoding);
+  }
+
+  /**
+   * Takes over the chunked framing that the head has promised (HTTP/1.1 clients only): Node would write each chunk in four
+   * pieces, which costs a third more than one text.
+   */
+  #writeHead(): void {
+    const response = this.#response;
+    response.writeHead(200, HEADERS);
+    this.#isFramed = response.chunkedEncoding;
+    response.chunkedEncoding = false;
   }
 
   /** A comment, when nothing was written for `silenceMs`. */

@@ -99,6 +99,7 @@ export class Streams {
       this.#host.batchesLost(workerId, nowMs);
     }
     sender.sequence = batch.sequence;
+    this.#observeGap(batch.deltas[0], nowMs);
     let strays: number[] | undefined;
     for (const delta of batch.deltas) {
       const candidate = this.#candidates.get(delta.streamId);
@@ -113,8 +114,14 @@ export class Streams {
       this.#host.tokensLost(candidate);
       return;
     }
-    if (candidate.lastDeltaMs !== 0) this.#metrics.gap((nowMs - candidate.lastDeltaMs) / 1_000);
     candidate.generation.accept(candidate, delta, nowMs);
+  }
+
+  /** One stream of each batch speaks for all: they go through the same engine step, and a histogram costs as much as a token. */
+  #observeGap(delta: StreamDelta | undefined, nowMs: number): void {
+    const candidate = delta === undefined ? undefined : this.#candidates.get(delta.streamId);
+    if (candidate === undefined || candidate.lastDeltaMs === 0) return;
+    this.#metrics.gap((nowMs - candidate.lastDeltaMs) / 1_000);
   }
 
   #senderOf(workerId: string): Sender {
