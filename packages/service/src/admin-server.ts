@@ -1,8 +1,10 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { networkInterfaces } from 'node:os';
 import { messageOf } from '@busbar/base';
 import type { Registry } from 'prom-client';
 import { ServiceError } from './errors.ts';
 import type { Readiness } from './port.ts';
+import { reachableHost } from './reachable-host.ts';
 
 const MAX_CONNECTIONS = 128;
 const REQUEST_TIMEOUT_MS = 10_000;
@@ -17,7 +19,7 @@ export interface AdminOptions {
 }
 
 export interface AdminServer {
-  /** With the real port. */
+  /** With the real port, and with an address that other machines can use when the server listens on all of them. */
   readonly url: string;
   close(): Promise<void>;
 }
@@ -34,9 +36,8 @@ export async function startAdminServer(options: AdminOptions): Promise<AdminServ
   await listen(server, options);
   const address = server.address();
   const port = typeof address === 'object' && address !== null ? address.port : options.port;
-  const host = options.host.includes(':') ? `[${options.host}]` : options.host;
   return {
-    url: `http://${host}:${port}`,
+    url: `http://${reachableHost(options.host, networkInterfaces())}:${port}`,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
