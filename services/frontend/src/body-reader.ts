@@ -2,11 +2,13 @@ import type { IncomingMessage } from 'node:http';
 import { type Checked, invalid } from '@busbar/openai';
 import { limit } from '@busbar/protocol';
 
+/** A client that still writes when the connection closes sees a broken pipe and not the answer; so far it may go on. */
+const DRAIN_FACTOR = 4;
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * Reads a JSON body as text. Problems: 415 for another type or a compressed body, 413 above the limit (then the rest is
- * not read), 400 for bytes that are not UTF-8. Undefined when the client left before the end.
+ * Reads a JSON body as text. Problems: 415 for another type or a compressed body, 413 above the limit (the rest is
+ * thrown away unread up to `DRAIN_FACTOR` limits), 400 for bytes that are not UTF-8. Undefined when the client left before the end.
  */
 export function readBody(request: IncomingMessage): Promise<Checked<string> | undefined> {
   const type = request.headers['content-type'];
@@ -18,22 +20,25 @@ export function readBody(request: IncomingMessage): Promise<Checked<string> | un
     return Promise.resolve(unsupported('Compressed bodies are not supported.'));
   }
   const maxBytes = limit('bodyBytes');
-  if (Number(request.headers['content-length'] ?? 0) > maxBytes) {
+  const drainBytes = maxBytes * DRAIN_FACTOR;
+  if (Number(request.headers['content-length'] ?? 0) > drainBytes) {
     return Promise.resolve(tooLarge(maxBytes));
   }
   return new Promise((resolve) => {
-    const chunks: Buffer[] = [];
+    let chunks: Buffer[] = [];
     let bytes = 0;
     request.on('data', (chunk: Buffer) => {
       bytes += chunk.length;
-      if (bytes > maxBytes) {
+      if (bytes <= maxBytes) chunks.push(chunk);
+      else if (bytes <= drainBytes) chunks = [];
+      else {
         request.pause();
-        chunks.length = 0;
         resolve(tooLarge(maxBytes));
-      } else chunks.push(chunk);
+      }
     });
     request.on('end', () => {
-      resolve(decode(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
+      if (bytes > maxBytes) resolve(tooLarge(maxBytes));
+      else resolve(decode(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
     });
     request.on('close', () => resolve(undefined));
     request.on('error', () => resolve(undefined));

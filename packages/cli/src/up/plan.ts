@@ -29,7 +29,7 @@ export interface PlanInput {
 
 /** Flags of V8 per role: what they give is in docs/benchmarks.md. */
 const NODE_FLAGS: Readonly<Record<ServiceRole, readonly string[]>> = {
-  frontend: ['--max-semi-space-size=32'],
+  frontend: ['--max-semi-space-size=16'],
   router: [],
   decode: [],
 };
