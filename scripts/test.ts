@@ -98,7 +98,13 @@ function environment(): NodeJS.ProcessEnv {
   const path = [BIN, dirname(process.execPath), process.env['PATH']].join(
     process.platform === 'win32' ? ';' : ':',
   );
-  return { ...process.env, PATH: path, TURBO_TELEMETRY_DISABLED: '1' };
+  const compiled = join(ROOT, 'node_modules/.cache/busbar');
+  return {
+    ...process.env,
+    PATH: path,
+    TURBO_TELEMETRY_DISABLED: '1',
+    NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? compiled,
+  };
 }
 
 function execute(step: Step): Promise<{ code: number; output: string }> {

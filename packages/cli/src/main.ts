@@ -11,6 +11,13 @@ const manifest: { version: string } = JSON.parse(
 );
 const { signal, hurry } = interrupts(process);
 
+/** A reader that has seen enough (`busbar up | head`) closes the pipe; what was begun goes on without it. */
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+  });
+}
+
 let lines: AsyncIterator<string> | undefined;
 async function readLine(prompt: string): Promise<string | undefined> {
   if (prompt !== '') process.stdout.write(prompt);
