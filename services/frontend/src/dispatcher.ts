@@ -120,7 +120,7 @@ export class Dispatcher implements GenerationHost {
     candidate.suspectSinceMs = 0;
     candidate.lastRefusal = error.code;
     this.#metrics.retry(error.code);
-    this.#context.log.info({ code: error.code, reason: error.message }, 'placed elsewhere');
+    this.#context.log.debug({ code: error.code, reason: error.message }, 'placed elsewhere');
     void this.#place(candidate);
   }
 

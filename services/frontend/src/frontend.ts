@@ -121,4 +121,5 @@ async function drain(
   answers.drain();
   http.closeIdle();
   await dispatcher.drain(signal);
+  await http.finish(signal);
 }

@@ -10,6 +10,9 @@ const KEEP_ALIVE_MS = 75_000;
 const HEADERS_MS = 30_000;
 /** A whole body must arrive within this. */
 const REQUEST_MS = 120_000;
+const IDLE_POLL_MS = 20;
+/** Time for error events of streams that did not end in time. */
+const LAST_EVENTS_MS = 200;
 
 export type RouteHandler = (
   request: IncomingMessage,
@@ -34,8 +37,10 @@ export interface HttpOptions {
 export interface HttpServer {
   /** With the real port. */
   readonly url: string;
-  /** Stops to listen and closes connections that have no request. */
+  /** Closes connections that have no request. */
   closeIdle(): void;
+  /** Stops to listen; resolves when the last answer has reached its socket, or `signal` fires. */
+  finish(signal: AbortSignal): Promise<void>;
   /** Ends everything at once. */
   close(): Promise<void>;
 }
@@ -57,12 +62,27 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
   return {
     url: `http://${host}:${port}`,
     closeIdle: () => server.closeIdleConnections(),
+    finish: (signal) => finish(server, signal),
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
         server.closeAllConnections();
       }),
   };
+}
+
+function finish(server: Server, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    // A kept-alive connection becomes idle when its answer ends, and nothing tells of it.
+    const timer = setInterval(() => server.closeIdleConnections(), IDLE_POLL_MS);
+    const end = (): void => {
+      clearInterval(timer);
+      resolve();
+    };
+    server.close(end);
+    if (signal.aborted) setTimeout(end, LAST_EVENTS_MS);
+    else signal.addEventListener('abort', () => setTimeout(end, LAST_EVENTS_MS), { once: true });
+  });
 }
 
 function dispatch(

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { messageOf } from '@busbar/base';
 import type { Bucket, BucketChange, Subscription } from '@busbar/bus';
 import { decodeModelCard, decodeToken, type ModelCard } from '@busbar/protocol';
@@ -122,6 +123,8 @@ export class ModelRegistry {
     this.#models.set(name, known);
     try {
       const card = decodeModelCard(value);
+      // A watch that opens anew tells every card again.
+      if (known.served !== undefined && isDeepStrictEqual(known.card, card)) return;
       if (card.name !== name) throw new Error('the card is under the name of another model');
       known.card = card;
       known.fault = undefined;

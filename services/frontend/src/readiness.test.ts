@@ -133,7 +133,9 @@ test('drain: new requests are refused with Connection: close, running ones end',
   });
   try {
     const running = await stack.chat({ stream: true });
-    const drained = stack.frontend.drain(AbortSignal.timeout(5_000));
+    const drained = stack.frontend
+      .drain(AbortSignal.timeout(5_000))
+      .then(() => stack.frontend.stop());
     const refused = await stack.chat();
     assert.equal(refused.status, 503);
     assert.equal(refused.headers.get('connection'), 'close');
@@ -152,6 +154,7 @@ test('drain with too little time: one error event and [DONE]', async () => {
   try {
     const running = await stack.chat({ stream: true });
     await stack.frontend.drain(AbortSignal.timeout(100));
+    await stack.frontend.stop();
     const events = eventsOf(await running.text());
     assert.equal(events.at(-1)?.error.code, 'draining');
     assert.equal(stack.workers[0]!.cancelled.length, 1);
