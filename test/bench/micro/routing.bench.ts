@@ -1,0 +1,134 @@
+/** Router decisions on prompts of 1,600 tokens: match, cost, booking, reply, record. `node test/bench/micro/routing.bench.ts` */
+import { createRng } from '@busbar/base';
+import type { LifeEvent, RouteRequest, WorkerInfo, WorkerLoad } from '@busbar/protocol';
+import { createRouterCore, type PolicyName, type RouterCore } from '@busbar/routing';
+import { repeat, report, timeMs } from './measure.ts';
+
+const BLOCK_SIZE = 16;
+const PROMPT_BLOCKS = 100;
+const PREFIX_BLOCKS = 96;
+const PROMPT_TOKENS = PROMPT_BLOCKS * BLOCK_SIZE;
+const PREFIXES_PER_WORKER = 50;
+const DECISIONS = 20_000;
+const REPETITIONS = 7;
+/** Requests in flight for each worker: a decision is taken while others run. */
+const IN_FLIGHT = 8;
+
+const info: WorkerInfo = {
+  model: 'm',
+  engine: 'mock',
+  engineVersion: '1',
+  blockSize: BLOCK_SIZE,
+  kvBlocks: 20_000,
+  dpRanks: 1,
+  contextTokens: 32_768,
+  maxRunning: 256,
+  kvEvents: true,
+  prefillTokensPerMs: 20,
+  decodeStepMs: 13,
+};
+const load: WorkerLoad = {
+  epoch: 1,
+  state: 'ready',
+  running: 0,
+  waiting: 0,
+  waitingPrefillTokens: 0,
+  freeBlocks: 0,
+  activeBlocks: 0,
+  kvBlocks: info.kvBlocks,
+  decodeStepMs: 13,
+  prefillTokensPerMs: 20,
+  kvSequence: 0,
+  storedBlocksTotal: 0,
+};
+const rng = createRng(2026);
+
+interface Bench {
+  core: RouterCore;
+  prompts: Uint32Array[];
+}
+
+function words(blocks: number): Uint32Array {
+  return Uint32Array.from({ length: blocks * 2 }, () => rng.u32());
+}
+
+/** Workers whose caches are filled with prefixes, and prompts that go on from them. */
+function build(policy: PolicyName, workers: number): Bench {
+  const core = createRouterCore(
+    {
+      routerId: 'r',
+      policy,
+      queueLimit: 4096,
+      queueWaitMs: 1000,
+      loadSilenceMs: 1e9,
+      bookingTtlMs: 1e9,
+      approximateTtlMs: 1e9,
+      eventGraceMs: 1e9,
+    },
+    createRng(1),
+  );
+  const prompts: Uint32Array[] = [];
+  for (let worker = 0; worker < workers; worker++) {
+    const id = `worker-${worker}`;
+    core.onWorkerJoined(id, 1, info, 0);
+    core.onLoad(id, load, 0);
+    core.onKvSnapshot(id, { epoch: 1, sequence: 0, parts: [] }, 0);
+    for (let i = 0; i < PREFIXES_PER_WORKER; i++) {
+      const prompt = words(PROMPT_BLOCKS);
+      const hashes = prompt.slice(0, PREFIX_BLOCKS * 2);
+      const changes = [{ kind: 'stored' as const, hashes }];
+      core.onKv(id, { epoch: 1, sequence: i + 1, dpRank: 0, tier: 'device', changes }, 0);
+      prompts.push(prompt);
+    }
+  }
+  return { core, prompts };
+}
+
+/** Microseconds per decision; the life of each request follows when `IN_FLIGHT` per worker are under way. */
+function decideUs({ core, prompts }: Bench, workers: number): number {
+  const drawn = repeat(DECISIONS, () => rng.int(prompts.length));
+  const open: { decisionId: string; workerId: string }[] = [];
+  const request: RouteRequest = {
+    model: 'm',
+    frontendId: 'f',
+    promptTokens: PROMPT_TOKENS,
+    maxTokens: 64,
+    deadlineMs: 1000,
+  };
+  let spentMs = 0;
+  for (let at = 0; at < DECISIONS; at += 50) {
+    spentMs += timeMs(() => {
+      for (const i of drawn.slice(at, at + 50)) {
+        const [effect] = core.onRequest({ key: i, request, hashes: prompts[i]! }, 1);
+        if (effect?.kind === 'reply' && effect.reply.kind === 'place') open.push(effect.reply);
+      }
+    });
+    while (open.length > IN_FLIGHT * workers) end(core, open.shift()!);
+  }
+  for (const placed of open) end(core, placed);
+  return (spentMs * 1e3) / DECISIONS;
+}
+
+function end(core: RouterCore, { decisionId, workerId }: { decisionId: string; workerId: string }) {
+  const none = new Uint32Array(0);
+  const first: LifeEvent = {
+    kind: 'firstToken',
+    decisionId,
+    workerId,
+    cachedTokens: PREFIX_BLOCKS * BLOCK_SIZE,
+    ttftMs: 20,
+  };
+  core.onLife('f', first, none, 1);
+  const ended = { kind: 'ended' as const, outcome: 'completed' as const, outputTokens: 64 };
+  core.onLife('f', { ...ended, decisionId, workerId }, none, 1);
+}
+
+for (const policy of ['predictive', 'kv', 'round-robin'] as const) {
+  for (const workers of [8, 64, 256]) {
+    const bench = build(policy, workers);
+    decideUs(bench, workers);
+    const us = repeat(REPETITIONS, () => decideUs(bench, workers));
+    report(`decision ${policy} at ${workers} workers`, 'us', us);
+    bench.core.checkInvariants();
+  }
+}
