@@ -1,6 +1,7 @@
 import { assert } from '@busbar/base';
 import { type Booking, kvTokens, uncachedTokens } from './booking.ts';
 import type { HeldBlocks } from './held-blocks.ts';
+import type { WorkerColumns } from './worker-columns.ts';
 import type { WorkerRow } from './worker-row.ts';
 
 /** What a booking is made of; the ledger adds the rest. */
@@ -17,6 +18,7 @@ export class BookingLedger {
   readonly #byId = new Map<string, Booking>();
   readonly #predicted: HeldBlocks;
   readonly #active: HeldBlocks | undefined;
+  readonly #columns: WorkerColumns;
   #oldest: Booking | undefined;
   #newest: Booking | undefined;
 
@@ -24,7 +26,8 @@ export class BookingLedger {
    * `predicted` holds the blocks of running prefills, which siblings may count on; `active`, when a policy wants it, those of
    * all running requests.
    */
-  constructor(predicted: HeldBlocks, active?: HeldBlocks) {
+  constructor(columns: WorkerColumns, predicted: HeldBlocks, active?: HeldBlocks) {
+    this.#columns = columns;
     this.#predicted = predicted;
     this.#active = active;
   }
@@ -68,11 +71,13 @@ export class BookingLedger {
     if (this.#newest === undefined) this.#oldest = booking;
     else this.#newest.newer = booking;
     this.#newest = booking;
-    const { booked, slot } = booking.row;
-    booked.requests++;
-    booked.prefillTokens += uncachedTokens(booking);
-    booked.kvTokens += kvTokens(booking);
-    linkPrefill(booking);
+    const { slot } = booking.row;
+    const { requests, prefills, prefillTokens, kvTokens: kv } = this.#columns;
+    requests[slot] = requests[slot]! + 1;
+    prefills[slot] = prefills[slot]! + 1;
+    prefillTokens[slot] = prefillTokens[slot]! + uncachedTokens(booking);
+    kv[slot] = kv[slot]! + kvTokens(booking);
+    this.#linkPrefill(booking);
     this.#predicted.hold(slot, booking.hashes, booking.predictedFrom);
     this.#active?.hold(slot, booking.hashes, 0);
     return booking;
@@ -80,19 +85,17 @@ export class BookingLedger {
 
   /** The prefill is over: its tokens are no longer ahead of anybody. */
   firstToken(booking: Booking, nowMs: number): void {
-    if (!booking.isPrefilling) return;
-    this.#endPrefill(booking, nowMs);
-    booking.row.booked.decoding++;
+    if (booking.isPrefilling) this.#endPrefill(booking, nowMs);
   }
 
   remove(booking: Booking, nowMs: number): void {
     if (!this.#byId.delete(booking.decisionId)) return;
-    const { booked } = booking.row;
     if (booking.isPrefilling) this.#endPrefill(booking, nowMs);
-    else booked.decoding--;
-    booked.requests--;
-    booked.kvTokens -= kvTokens(booking);
-    this.#active?.release(booking.row.slot, booking.hashes, 0);
+    const { slot } = booking.row;
+    const { requests, kvTokens: kv } = this.#columns;
+    requests[slot] = requests[slot]! - 1;
+    kv[slot] = kv[slot]! - kvTokens(booking);
+    this.#active?.release(slot, booking.hashes, 0);
     if (booking.older === undefined) this.#oldest = booking.newer;
     else booking.older.newer = booking.newer;
     if (booking.newer === undefined) this.#newest = booking.older;
@@ -115,7 +118,7 @@ export class BookingLedger {
 
   /** Stops believing in the blocks of prefills booked at `beforeMs` or earlier; they stay booked. */
   expirePredictions(row: WorkerRow, beforeMs: number): void {
-    let at = row.booked.oldestPrefill;
+    let at = row.oldestPrefill;
     while (at !== undefined && at.bookedMs <= beforeMs) {
       this.#unpredict(at);
       at = at.newerPrefill;
@@ -138,21 +141,25 @@ export class BookingLedger {
     assert(listed === this.#byId.size, 'every booking is in the list once');
     for (const row of rows) {
       const sum = sums.get(row) ?? { requests: 0, tokens: 0, kv: 0 };
-      const { booked } = row;
+      const { slot, workerId } = row;
+      const { requests, prefills, prefillTokens, kvTokens: kv } = this.#columns;
       sums.delete(row);
-      assert(booked.requests === sum.requests, `${row.workerId}: requests are the sum of bookings`);
-      assert(booked.prefillTokens === sum.tokens, `${row.workerId}: prefill tokens are the sum`);
-      assert(booked.kvTokens === sum.kv, `${row.workerId}: tokens in the cache are the sum`);
-      assert(countPrefills(row) + booked.decoding === booked.requests, `${row.workerId}: phases`);
+      assert(requests[slot] === sum.requests, `${workerId}: requests are the sum of bookings`);
+      assert(prefillTokens[slot] === sum.tokens, `${workerId}: prefill tokens are the sum`);
+      assert(kv[slot] === sum.kv, `${workerId}: tokens in the cache are the sum`);
+      assert(prefills[slot] === countPrefills(row), `${workerId}: prefills are in its list`);
     }
     assert(sums.size === 0, 'no booking is on a worker that left');
     if (listed === 0) assert(this.#predicted.size === 0, 'blocks are held by bookings only');
   }
 
   #endPrefill(booking: Booking, nowMs: number): void {
+    const { slot } = booking.row;
+    const { prefills, prefillTokens } = this.#columns;
     booking.isPrefilling = false;
-    booking.row.booked.prefillTokens -= uncachedTokens(booking);
-    unlinkPrefill(booking, nowMs);
+    prefills[slot] = prefills[slot]! - 1;
+    prefillTokens[slot] = prefillTokens[slot]! - uncachedTokens(booking);
+    this.#unlinkPrefill(booking, nowMs);
     this.#unpredict(booking);
   }
 
@@ -161,38 +168,42 @@ export class BookingLedger {
     booking.isPredicted = false;
     this.#predicted.release(booking.row.slot, booking.hashes, booking.predictedFrom);
   }
-}
 
-function linkPrefill(booking: Booking): void {
-  const { booked } = booking.row;
-  booking.olderPrefill = booked.newestPrefill;
-  if (booked.newestPrefill === undefined) {
-    booked.oldestPrefill = booking;
-    booked.headSinceMs = booking.bookedMs;
-  } else {
-    booked.newestPrefill.newerPrefill = booking;
+  #linkPrefill(booking: Booking): void {
+    const { row } = booking;
+    booking.olderPrefill = row.newestPrefill;
+    if (row.newestPrefill === undefined) {
+      row.oldestPrefill = booking;
+      this.#writeHead(row, booking.bookedMs);
+    } else {
+      row.newestPrefill.newerPrefill = booking;
+    }
+    row.newestPrefill = booking;
   }
-  booked.newestPrefill = booking;
-}
 
-function unlinkPrefill(booking: Booking, nowMs: number): void {
-  const { booked } = booking.row;
-  const { olderPrefill: older, newerPrefill: newer } = booking;
-  if (older === undefined) {
-    booked.oldestPrefill = newer;
-    booked.headSinceMs = nowMs;
-  } else {
-    older.newerPrefill = newer;
+  #unlinkPrefill(booking: Booking, nowMs: number): void {
+    const { row, olderPrefill: older, newerPrefill: newer } = booking;
+    if (newer === undefined) row.newestPrefill = older;
+    else newer.olderPrefill = older;
+    if (older === undefined) {
+      row.oldestPrefill = newer;
+      this.#writeHead(row, nowMs);
+    } else {
+      older.newerPrefill = newer;
+    }
+    booking.olderPrefill = undefined;
+    booking.newerPrefill = undefined;
   }
-  if (newer === undefined) booked.newestPrefill = older;
-  else newer.olderPrefill = older;
-  booking.olderPrefill = undefined;
-  booking.newerPrefill = undefined;
+
+  #writeHead({ slot, oldestPrefill: head }: WorkerRow, sinceMs: number): void {
+    this.#columns.headTokens[slot] = head === undefined ? 0 : uncachedTokens(head);
+    this.#columns.headSinceMs[slot] = sinceMs;
+  }
 }
 
 function countPrefills(row: WorkerRow): number {
   let count = 0;
-  for (let at = row.booked.oldestPrefill; at !== undefined; at = at.newerPrefill) {
+  for (let at = row.oldestPrefill; at !== undefined; at = at.newerPrefill) {
     assert(at.row === row && at.isPrefilling, `${row.workerId}: its prefill list holds its own`);
     count++;
   }

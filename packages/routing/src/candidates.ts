@@ -1,3 +1,4 @@
+import type { WorkerColumns } from './worker-columns.ts';
 import type { WorkerRow } from './worker-row.ts';
 
 /** What the placement of one request depends on. */
@@ -10,10 +11,13 @@ export interface Placement {
   nowMs: number;
 }
 
-/** Columns of the workers that may take a request. One object, reused for every decision. */
+/** The workers that may take a request, as columns. One object, reused for every decision. */
 export class Candidates {
+  /** All workers, indexed by slot. */
+  readonly workers: WorkerColumns;
   count = 0;
   rows: WorkerRow[] = [];
+  slots = new Int32Array(16);
   /** Leading blocks on the device, as far as known. */
   seenBlocks = new Uint32Array(16);
   /** The same with those that placed requests will have left there. */
@@ -24,23 +28,32 @@ export class Candidates {
   uncachedTokens = new Float64Array(16);
   cost = new Float64Array(16);
 
+  constructor(workers: WorkerColumns) {
+    this.workers = workers;
+  }
+
   reset(): void {
     this.count = 0;
   }
 
   add(row: WorkerRow): void {
     if (this.count === this.cost.length) this.#grow();
+    this.slots[this.count] = row.slot;
     this.rows[this.count++] = row;
   }
 
-  /** Lets go of rows of workers that left. */
+  /** Lets go of the rows, so that a worker that left is not kept in memory. */
   forget(): void {
     this.count = 0;
     this.rows = [];
   }
 
+  /** Only the slots outlive growth: the other columns are filled after the last `add`. */
   #grow(): void {
     const size = this.cost.length * 2;
+    const slots = new Int32Array(size);
+    slots.set(this.slots);
+    this.slots = slots;
     this.seenBlocks = new Uint32Array(size);
     this.overlapBlocks = new Uint32Array(size);
     this.tieredBlocks = new Uint32Array(size);

@@ -4,7 +4,7 @@ import type { KvBatch, LifeEvent, RouteReply, WorkerInfo, WorkerLoad } from '@bu
 import { AdmissionQueue, type Waiting } from './admission-queue.ts';
 import { Alarm } from './alarm.ts';
 import { BookingLedger } from './booking-ledger.ts';
-import { isAvailable, type Refusal } from './filter.ts';
+import { hasNoWishes, isAvailable, type Refusal } from './filter.ts';
 import { HeldBlocks } from './held-blocks.ts';
 import { KvIngest, type KvSnapshot } from './kv-ingest.ts';
 import { LifeLine } from './life-line.ts';
@@ -15,6 +15,7 @@ import { ReuseStats } from './reuse-stats.ts';
 import { SlotPool } from './slot-pool.ts';
 import type { RequestEvent, RouterConfig, RouterCore, RouterEffect, WorkerView } from './types.ts';
 import { checkCore, viewOf } from './views.ts';
+import { WorkerColumns } from './worker-columns.ts';
 import { WorkerRow } from './worker-row.ts';
 import { WorkerTable } from './worker-table.ts';
 
@@ -36,6 +37,7 @@ class Core implements RouterCore {
   readonly #index = createKvIndex();
   readonly #owners = new SlotPool();
   readonly #table = new WorkerTable();
+  readonly #columns = new WorkerColumns();
   readonly #retired = new RetiredEpochs();
   readonly #alarm = new Alarm();
   readonly #reuse = new Map<string, ReuseStats>();
@@ -51,7 +53,7 @@ class Core implements RouterCore {
     this.#queue = new AdmissionQueue(config.queueLimit);
     const predicted = new HeldBlocks();
     const active = config.policy === 'kv' ? new HeldBlocks() : undefined;
-    this.#ledger = new BookingLedger(predicted, active);
+    this.#ledger = new BookingLedger(this.#columns, predicted, active);
     this.#ingest = new KvIngest(this.#index, this.#retired, this.#alarm, {
       graceMs: config.eventGraceMs,
       usesEvents: config.policy !== 'approximate',
@@ -61,11 +63,12 @@ class Core implements RouterCore {
       rng,
       index: this.#index,
       owners: this.#owners,
+      columns: this.#columns,
       predicted,
       ledger: this.#ledger,
       policy: createPolicy(config.policy, active),
     });
-    this.#life = new LifeLine(config.routerId, this.#table, this.#ledger);
+    this.#life = new LifeLine(config.routerId, this.#table, this.#ledger, this.#columns);
   }
 
   onWorkerJoined(workerId: string, epoch: number, info: WorkerInfo, nowMs: number): RouterEffect[] {
@@ -75,6 +78,7 @@ class Core implements RouterCore {
       if (known.epoch === epoch && JSON.stringify(known.info) === JSON.stringify(info)) {
         known.heardMs = nowMs;
         known.isDraining = false;
+        known.refreshOpen();
         this.#drain(nowMs, effects);
         return effects;
       }
@@ -85,6 +89,7 @@ class Core implements RouterCore {
     const row = new WorkerRow(workerId, this.#table.slots.take(), epoch, info, {
       index: this.#index,
       owners: this.#owners,
+      columns: this.#columns,
       reuse: this.#reuseOf(info),
       truth: isGuessing ? 'approximate' : 'events',
       reason: isGuessing ? 'the policy does not ask for KV events' : 'no evidence against them',
@@ -112,12 +117,7 @@ class Core implements RouterCore {
       this.#ledger.removeWhere((booking) => booking.row === row, nowMs);
       this.#ingest.onNewEpoch(row, load.epoch, nowMs, effects);
     }
-    row.load = load;
-    row.heardMs = nowMs;
-    row.isDraining = load.state === 'draining';
-    row.prefillRate.learn(load.prefillTokensPerMs);
-    row.reuse.tokensPerMs.learn(load.prefillTokensPerMs);
-    row.decodeStepMs.learn(load.decodeStepMs);
+    row.onLoad(load, nowMs);
     this.#ingest.onLoad(row, load, nowMs, effects);
     if (!wasAvailable) this.#drain(nowMs, effects);
     return effects;
@@ -203,7 +203,7 @@ class Core implements RouterCore {
       row.approximate?.expire(nowMs - approximateTtlMs);
       const usedMs = row.approximate?.oldestMs;
       if (usedMs !== undefined) this.#alarm.ask(usedMs + approximateTtlMs, effects);
-      row.workingSet.expire(nowMs);
+      row.expireUse(nowMs);
       this.#ingest.judge(row, nowMs, effects);
     }
     this.#drain(nowMs, effects);
@@ -220,7 +220,7 @@ class Core implements RouterCore {
     const { loadSilenceMs } = this.#config;
     return this.#table
       .rows()
-      .map((row) => viewOf(row, isAvailable(row, this.#lastMs, loadSilenceMs)));
+      .map((row) => viewOf(row, this.#columns, isAvailable(row, this.#lastMs, loadSilenceMs)));
   }
 
   checkInvariants(): void {
@@ -298,7 +298,7 @@ class Core implements RouterCore {
       const placed = this.#placer.place(rows, event, nowMs);
       if (typeof placed === 'string') {
         // Requests without wishes of their own are refused alike.
-        if (isPlain(event)) stuck.add(model);
+        if (hasNoWishes(event.request)) stuck.add(model);
         continue;
       }
       this.#queue.remove(event.key);
@@ -316,12 +316,6 @@ class Core implements RouterCore {
         : reject(event.key, 'ROUTER_NO_WORKERS', 'the last worker of this model left'),
     );
   }
-}
-
-function isPlain({ request }: RequestEvent): boolean {
-  return (
-    request.excluded === undefined && request.workerId === undefined && request.lora === undefined
-  );
 }
 
 type RejectCode = Extract<RouteReply, { kind: 'reject' }>['code'];

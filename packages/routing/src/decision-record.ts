@@ -13,42 +13,41 @@ export function recordDecision(
   placement: Placement,
   policy: Policy,
 ): DecisionRecord {
-  const listed = cheapest(candidates, chosen);
+  const recorded: DecisionRecord['candidates'] = [];
+  for (const at of cheapest(candidates, chosen)) {
+    const row = candidates.rows[at]!;
+    recorded.push({
+      workerId: row.workerId,
+      overlapBlocks: candidates.overlapBlocks[at]!,
+      truth: row.truth.state,
+      terms: policy.explain(at),
+      totalMs: candidates.cost[at]!,
+    });
+  }
   return {
     decisionId: fields.decisionId,
     model: fields.model,
     policy: fields.policy,
     promptTokens: placement.promptTokens,
     chosen: candidates.rows[chosen]!.workerId,
-    candidates: listed.map((at) => {
-      const row = candidates.rows[at]!;
-      const terms = policy.explain(candidates, at, placement);
-      let totalMs = 0;
-      for (const name in terms) totalMs += terms[name]!;
-      return {
-        workerId: row.workerId,
-        overlapBlocks: candidates.overlapBlocks[at]!,
-        truth: row.truth.state,
-        terms,
-        totalMs,
-      };
-    }),
+    candidates: recorded,
   };
 }
 
-function cheapest(candidates: Candidates, chosen: number): number[] {
-  const { cost, count } = candidates;
+/** The chosen candidate first, then the cheapest others in order of their cost. */
+function cheapest({ cost, count }: Candidates, chosen: number): number[] {
   const listed = [chosen];
+  let worst = Number.POSITIVE_INFINITY;
   for (let at = 0; at < count; at++) {
-    if (at === chosen) continue;
     const value = cost[at]!;
-    if (listed.length === RECORDED && value >= cost[listed[RECORDED - 1]!]!) continue;
+    if (at === chosen || value >= worst) continue;
     let place = listed.length === RECORDED ? RECORDED - 1 : listed.length;
     while (place > 1 && cost[listed[place - 1]!]! > value) {
       listed[place] = listed[place - 1]!;
       place--;
     }
     listed[place] = at;
+    if (listed.length === RECORDED) worst = cost[listed[RECORDED - 1]!]!;
   }
   return listed;
 }

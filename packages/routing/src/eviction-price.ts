@@ -14,19 +14,29 @@ const PREFILLS = 15;
  * Unless reuse comes in rounds: then each further block costs an overflowing cache less than the one before, and it is better to
  * let one cache overflow more than two. The price falls with the square of the overflow as far as reuse is regular.
  */
-export function evictionPrice(candidates: Candidates, at: number, placement: Placement): number {
-  const { workingSet, capacityBlocks, info, reuse } = candidates.rows[at]!;
-  const added = candidates.uncachedTokens[at]! / info.blockSize;
-  let used = workingSet.blocks;
-  if (used + added <= capacityBlocks) return 0;
-  // Blocks of this very prompt that the set has and the cache lost do not count twice.
-  const lost = workingSet.depth(placement.hashes) - candidates.seenBlocks[at]!;
-  if (lost > 0) used -= lost;
-  const { regularity, reuseRatio, tokensPerMs } = reuse;
-  const overflow = (used + added - capacityBlocks) * (1 + regularity);
-  if (overflow <= 0) return 0;
-  const fill = Math.max(1, used / capacityBlocks);
-  const discount = 1 - regularity * (1 - 1 / (fill * fill));
-  const tokens = Math.min(overflow, added) * info.blockSize * PREFILLS;
-  return (tokens / tokensPerMs.value) * reuseRatio * discount;
+export function evictionPrice(
+  candidates: Candidates,
+  placement: Placement,
+  out: Float64Array,
+): void {
+  const { workers, slots, count, rows } = candidates;
+  const { regularity, reuseRatio, tokensPerMs } = rows[0]!.reuse;
+  const tokenPriceMs = (PREFILLS * reuseRatio) / tokensPerMs.value;
+  for (let at = 0; at < count; at++) {
+    const slot = slots[at]!;
+    const capacity = workers.capacityBlocks[slot]!;
+    const blockSize = workers.blockSize[slot]!;
+    const added = candidates.uncachedTokens[at]! / blockSize;
+    let used = workers.usedBlocks[slot]!;
+    out[at] = 0;
+    if (used + added <= capacity) continue;
+    // Blocks of this very prompt that the set has and the cache lost do not count twice.
+    const lost = rows[at]!.workingSet.depth(placement.hashes) - candidates.seenBlocks[at]!;
+    if (lost > 0) used -= lost;
+    const overflow = (used + added - capacity) * (1 + regularity);
+    if (overflow <= 0) continue;
+    const fill = Math.max(1, used / capacity);
+    const discount = 1 - regularity * (1 - 1 / (fill * fill));
+    out[at] = Math.min(overflow, added) * blockSize * tokenPriceMs * discount;
+  }
 }

@@ -4,42 +4,36 @@ import type { WorkerRow } from './worker-row.ts';
 
 const IN_FLIGHT = limit('workerInFlight');
 
-/** Why a worker cannot take a request: the first two for ever, the others for now. */
+/** Why a worker cannot take a request. `too-long` and `no-adapter` stay so; the others may change. */
 export type Refusal =
-  | 'too-long'
-  | 'no-adapter'
-  | 'excluded'
-  | 'draining'
-  | 'silent'
+  | 'full'
   | 'syncing'
-  | 'full';
+  | 'silent'
+  | 'draining'
+  | 'excluded'
+  | 'no-adapter'
+  | 'too-long';
+
+/** From the nearest to being possible to the farthest. */
+const ORDER: readonly Refusal[] = [
+  'full',
+  'syncing',
+  'silent',
+  'draining',
+  'excluded',
+  'no-adapter',
+  'too-long',
+];
 
 /** Whether a worker may get requests at all right now. */
 export function isAvailable(row: WorkerRow, nowMs: number, silenceMs: number): boolean {
   return row.isReady && !row.isDraining && nowMs - row.heardMs <= silenceMs;
 }
 
-/** Why this worker cannot take this request now; undefined when it can. */
-export function refusalOf(
-  row: WorkerRow,
-  request: RouteRequest,
-  nowMs: number,
-  silenceMs: number,
-): Refusal | undefined {
-  if (request.promptTokens >= row.info.contextTokens) return 'too-long';
-  if (request.promptTokens > row.capacityBlocks * row.info.blockSize) return 'too-long';
-  if (request.lora !== undefined && row.info.loras?.includes(request.lora) !== true) {
-    return 'no-adapter';
-  }
-  if (request.excluded?.includes(row.workerId) === true) return 'excluded';
-  if (request.workerId !== undefined && request.workerId !== row.workerId) return 'excluded';
-  if (row.isDraining) return 'draining';
-  if (nowMs - row.heardMs > silenceMs) return 'silent';
-  if (!row.isReady) return 'syncing';
-  return row.booked.requests >= IN_FLIGHT ? 'full' : undefined;
-}
-
-/** Collects the workers that can take the request. Answers why not when there is none: the mildest of the refusals. */
+/**
+ * Collects the workers that can take the request. When there is none, answers the refusal that is nearest to being lifted, or
+ * undefined when there are no workers at all.
+ */
 export function collect(
   rows: readonly WorkerRow[],
   request: RouteRequest,
@@ -47,22 +41,45 @@ export function collect(
   nowMs: number,
   silenceMs: number,
 ): Refusal | undefined {
+  const { openMs, promptLimit, requests } = into.workers;
+  const isPlain = hasNoWishes(request);
+  const sinceMs = nowMs - silenceMs;
   into.reset();
-  let mildest: Refusal | undefined;
   for (const row of rows) {
-    const refusal = refusalOf(row, request, nowMs, silenceMs);
-    if (refusal === undefined) into.add(row);
-    else if (mildest === undefined || SEVERITY[refusal] < SEVERITY[mildest]) mildest = refusal;
+    const { slot } = row;
+    if (openMs[slot]! < sinceMs) continue;
+    if (request.promptTokens > promptLimit[slot]! || requests[slot]! >= IN_FLIGHT) continue;
+    if (isPlain || wishRefusal(row, request) === undefined) into.add(row);
   }
-  return into.count > 0 ? undefined : mildest;
+  if (into.count > 0) return undefined;
+  const refusals = rows.map((row) => refusalOf(row, request, into, sinceMs));
+  return ORDER.find((refusal) => refusals.includes(refusal));
 }
 
-const SEVERITY: Record<Refusal, number> = {
-  full: 0,
-  syncing: 1,
-  silent: 2,
-  draining: 3,
-  excluded: 4,
-  'no-adapter': 5,
-  'too-long': 6,
-};
+/** Whether every worker that can take one such request can take the other. */
+export function hasNoWishes(request: RouteRequest): boolean {
+  return (
+    request.excluded === undefined && request.workerId === undefined && request.lora === undefined
+  );
+}
+
+function wishRefusal(row: WorkerRow, request: RouteRequest): Refusal | undefined {
+  const { lora, excluded, workerId } = request;
+  if (lora !== undefined && row.info.loras?.includes(lora) !== true) return 'no-adapter';
+  if (excluded?.includes(row.workerId) === true) return 'excluded';
+  return workerId === undefined || workerId === row.workerId ? undefined : 'excluded';
+}
+
+function refusalOf(
+  row: WorkerRow,
+  request: RouteRequest,
+  { workers }: Candidates,
+  sinceMs: number,
+): Refusal {
+  if (request.promptTokens > workers.promptLimit[row.slot]!) return 'too-long';
+  const wish = wishRefusal(row, request);
+  if (wish !== undefined) return wish;
+  if (row.isDraining) return 'draining';
+  if (row.heardMs < sinceMs) return 'silent';
+  return row.isReady ? 'full' : 'syncing';
+}

@@ -1,4 +1,5 @@
 const FIRST_SIZE = 1024;
+const SKETCH = 2 ** 14;
 
 /**
  * Blocks that placed requests hold on their worker, counted, so that two requests for one prompt each hold it and the last
@@ -12,6 +13,8 @@ export class HeldBlocks {
   #slot = new Uint32Array(FIRST_SIZE);
   #count = new Uint16Array(FIRST_SIZE);
   #ofSlot: number[] = [];
+  /** Entries by the low bits of their hash, whatever the worker: most questions are answered no without a look at the table. */
+  #sketch = new Uint16Array(SKETCH);
 
   /** Distinct blocks held on one worker. */
   blocksOf(slot: number): number {
@@ -31,6 +34,7 @@ export class HeldBlocks {
         this.#low[at] = low;
         this.#high[at] = high;
         this.#slot[at] = slot;
+        this.#sketch[low % SKETCH] = this.#sketch[low % SKETCH]! + 1;
         added++;
       }
       this.#count[at] = this.#count[at]! + 1;
@@ -47,6 +51,8 @@ export class HeldBlocks {
       if (this.#count[at] === 0) continue;
       this.#count[at] = this.#count[at]! - 1;
       if (this.#count[at] !== 0) continue;
+      const sketched = hashes[block * 2]! % SKETCH;
+      this.#sketch[sketched] = this.#sketch[sketched]! - 1;
       this.#close(at);
       dropped++;
     }
@@ -72,6 +78,7 @@ export class HeldBlocks {
   }
 
   #has(slot: number, hashes: Uint32Array, block: number): boolean {
+    if (this.#sketch[hashes[block * 2]! % SKETCH] === 0) return false;
     return this.#count[this.#find(slot, hashes[block * 2]!, hashes[block * 2 + 1]!)] !== 0;
   }
 

@@ -48,14 +48,14 @@ export class KvIngest {
   /** Begins with a new worker: it is synced first, or at once known to be without events. */
   start(row: WorkerRow, nowMs: number, effects: RouterEffect[]): void {
     if (!this.#usesEvents) {
-      row.isReady = true;
+      this.#becomeReady(row);
       return;
     }
     if (row.info.kvEvents) {
       this.#sync(row, 'joined', nowMs, effects);
       return;
     }
-    row.isReady = true;
+    this.#becomeReady(row);
     this.#move(
       row,
       'approximate',
@@ -192,6 +192,7 @@ export class KvIngest {
   #becomeReady(row: WorkerRow): boolean {
     const wasReady = row.isReady;
     row.isReady = true;
+    row.refreshOpen();
     return !wasReady;
   }
 

@@ -1,6 +1,7 @@
 import type { LifeEvent } from '@busbar/protocol';
 import { type Booking, expectedOutput } from './booking.ts';
 import type { BookingLedger } from './booking-ledger.ts';
+import type { WorkerColumns } from './worker-columns.ts';
 import type { WorkerRow } from './worker-row.ts';
 import type { WorkerTable } from './worker-table.ts';
 
@@ -12,11 +13,13 @@ export class LifeLine {
   readonly #routerId: string;
   readonly #table: WorkerTable;
   readonly #ledger: BookingLedger;
+  readonly #columns: WorkerColumns;
 
-  constructor(routerId: string, table: WorkerTable, ledger: BookingLedger) {
+  constructor(routerId: string, table: WorkerTable, ledger: BookingLedger, columns: WorkerColumns) {
     this.#routerId = routerId;
     this.#table = table;
     this.#ledger = ledger;
+    this.#columns = columns;
   }
 
   /** The worker that the event changed; undefined when nothing did. */
@@ -58,7 +61,7 @@ export class LifeLine {
       bookedMs: nowMs,
     });
     if (booking === undefined) return undefined;
-    row.workingSet.use(hashes, nowMs);
+    row.use(hashes, nowMs);
     return row;
   }
 
@@ -69,7 +72,7 @@ export class LifeLine {
   ): void {
     const { row } = booking;
     if (!booking.isPrefilling) return;
-    const wasAlone = row.booked.oldestPrefill === booking && row.booked.requests === 1;
+    const wasAlone = row.oldestPrefill === booking && this.#columns.requests[row.slot] === 1;
     this.#ledger.firstToken(booking, nowMs);
     // What other routers expected may rest on their predictions; only our own sight is judged.
     if (booking.routerId === this.#routerId) {
@@ -83,7 +86,7 @@ export class LifeLine {
     const computed = booking.promptTokens - event.cachedTokens;
     const isReporting = row.load !== undefined && row.load.prefillTokensPerMs > 0;
     if (wasAlone && !isReporting && computed >= RATE_TOKENS) {
-      row.prefillRate.learn(computed / event.ttftMs);
+      row.learnPrefillRate(computed / event.ttftMs);
     }
   }
 
@@ -92,7 +95,7 @@ export class LifeLine {
     const hasRun = !booking.isPrefilling || event.outcome === 'completed';
     this.#ledger.remove(booking, nowMs);
     if (!hasRun) return;
-    row.serviceMs.learn(nowMs - booking.bookedMs);
+    row.learnServiceMs(nowMs - booking.bookedMs);
     if (row.approximate === undefined) return;
     row.approximate.use(booking.hashes, nowMs);
     const whole = Math.floor((booking.promptTokens + event.outputTokens) / row.info.blockSize);

@@ -8,8 +8,8 @@ import { collect, type Refusal } from './filter.ts';
 import type { HeldBlocks } from './held-blocks.ts';
 import type { Policy } from './policy.ts';
 import type { SlotPool } from './slot-pool.ts';
-import { ownPrefill, queueWait, seatWait, tierLoad } from './terms.ts';
-import type { RequestEvent, RouterConfig, RouterEffect } from './types.ts';
+import type { DecisionRecord, RequestEvent, RouterConfig, RouterEffect } from './types.ts';
+import type { WorkerColumns } from './worker-columns.ts';
 import type { WorkerRow } from './worker-row.ts';
 
 export interface PlacerParts {
@@ -17,6 +17,7 @@ export interface PlacerParts {
   rng: Rng;
   index: KvIndex;
   owners: SlotPool;
+  columns: WorkerColumns;
   predicted: HeldBlocks;
   ledger: BookingLedger;
   policy: Policy;
@@ -27,7 +28,7 @@ type Reply = Extract<RouterEffect, { kind: 'reply' }>;
 /** Filter, cost, pick and book in one step, over scratch columns that are reused for every decision. */
 export class Placer {
   readonly #parts: PlacerParts;
-  readonly #candidates = new Candidates();
+  readonly #candidates: Candidates;
   /** A restarted router with the same id must not repeat its decision ids. */
   readonly #prefix: string;
   readonly #predicts: boolean;
@@ -36,6 +37,7 @@ export class Placer {
 
   constructor(parts: PlacerParts) {
     this.#parts = parts;
+    this.#candidates = new Candidates(parts.columns);
     this.#prefix = `${parts.config.routerId}.${parts.rng.u32().toString(36)}.`;
     this.#predicts = parts.config.policy === 'predictive' || parts.config.policy === 'approximate';
   }
@@ -59,7 +61,7 @@ export class Placer {
     const decisionId = this.#prefix + (this.#decisions++).toString(36);
     const fields = { decisionId, model: request.model, policy: config.policy };
     const record = recordDecision(fields, chosen, candidates, placement, policy);
-    const ttftMs = this.#predicts ? this.#ttftMs(chosen, placement) : undefined;
+    const ttftMs = this.#predicts ? this.#ttftMs(record, chosen) : undefined;
     const cachedTokens = request.promptTokens - candidates.uncachedTokens[chosen]!;
     this.#book(decisionId, event, chosen, placement);
     return {
@@ -86,35 +88,30 @@ export class Placer {
     }
     const overlaps = this.#overlaps;
     index.match(placement.hashes, overlaps);
-    for (let at = 0; at < candidates.count; at++) {
-      const row = candidates.rows[at]!;
-      let seen = 0;
-      for (const owner of row.deviceOwners) seen = Math.max(seen, overlaps[owner]!);
-      const overlap =
-        row.booked.oldestPrefill === undefined
-          ? seen
-          : predicted.depth(row.slot, placement.hashes, seen);
+    const { rows, slots, count, workers } = candidates;
+    const { soleOwner, prefills, blockSize } = workers;
+    for (let at = 0; at < count; at++) {
+      const slot = slots[at]!;
+      const owner = soleOwner[slot]!;
+      const seen = owner >= 0 ? overlaps[owner]! : longest(rows[at]!.deviceOwners, overlaps);
+      let overlap = seen;
+      if (prefills[slot] !== 0) overlap = predicted.depth(slot, placement.hashes, seen);
       let tiered = overlap;
-      for (const owner of row.lowerOwners) tiered = Math.max(tiered, overlaps[owner]!);
+      if (owner < 0) tiered = Math.max(tiered, longest(rows[at]!.lowerOwners, overlaps));
       candidates.seenBlocks[at] = seen;
       candidates.overlapBlocks[at] = overlap;
       candidates.tieredBlocks[at] = tiered;
       // An engine computes at least the last token, however much is cached.
-      candidates.uncachedTokens[at] = Math.max(
-        1,
-        placement.promptTokens - tiered * row.info.blockSize,
-      );
+      const uncached = placement.promptTokens - tiered * blockSize[slot]!;
+      candidates.uncachedTokens[at] = Math.max(1, uncached);
     }
   }
 
-  #ttftMs(chosen: number, placement: Placement): number {
-    return (
-      queueWait(this.#candidates, chosen, placement) +
-      seatWait(this.#candidates, chosen) +
-      ownPrefill(this.#candidates, chosen) +
-      tierLoad(this.#candidates, chosen) +
-      this.#candidates.rows[chosen]!.decodeStepMs.value
-    );
+  /** What will pass before the first token: everything that the terms predict but the price paid later. */
+  #ttftMs(record: DecisionRecord, chosen: number): number {
+    const { terms, totalMs } = record.candidates[0]!;
+    const { workers, slots } = this.#candidates;
+    return totalMs - (terms['evictionPriceMs'] ?? 0) + workers.decodeStepMs[slots[chosen]!]!;
   }
 
   #book(decisionId: string, event: RequestEvent, chosen: number, placement: Placement): void {
@@ -135,6 +132,12 @@ export class Placer {
       predictedFrom: seenBlocks,
       bookedMs: placement.nowMs,
     });
-    row.workingSet.use(event.hashes, placement.nowMs);
+    row.use(event.hashes, placement.nowMs);
   }
+}
+
+function longest(owners: readonly number[], overlaps: Uint32Array): number {
+  let blocks = 0;
+  for (const owner of owners) blocks = Math.max(blocks, overlaps[owner]!);
+  return blocks;
 }

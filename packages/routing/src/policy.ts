@@ -12,10 +12,10 @@ const TIE_MS = 0.1;
 
 /** How a router chooses among the workers that passed the filters. No policy has side effects on workers or bookings. */
 export interface Policy {
-  /** Index of the chosen candidate. */
+  /** Index of the chosen candidate. Leaves the total of each in `candidates.cost`. */
   choose(candidates: Candidates, placement: Placement, rng: Rng): number;
-  /** The cost of one candidate by cause, for the record. */
-  explain(candidates: Candidates, at: number, placement: Placement): Record<string, number>;
+  /** The last choice's cost of one candidate by cause, in milliseconds. */
+  explain(at: number): Record<string, number>;
 }
 
 /** `active`: blocks of running requests by worker, kept only for policy `kv`. */
@@ -29,14 +29,11 @@ export function createPolicy(name: PolicyName, active: HeldBlocks | undefined): 
     case 'least-loaded':
       return new ProfilePolicy(LOAD_PROFILE, 0, 0);
     case 'round-robin':
-      return new RoundRobin();
+      return new UnpricedPolicy(createRoundRobin());
     case 'random':
-      return {
-        choose: (candidates, _placement, rng) => rng.int(candidates.count),
-        explain: nothing,
-      };
+      return new UnpricedPolicy((candidates, rng) => rng.int(candidates.count));
     case 'power-of-two':
-      return { choose: chooseLighterOfTwo, explain: requestCount };
+      return new UnpricedPolicy(chooseLighterOfTwo);
   }
 }
 
@@ -45,45 +42,55 @@ class ProfilePolicy implements Policy {
   readonly #profile: Profile;
   readonly #tieRatio: number;
   readonly #tieMs: number;
+  readonly #names: readonly string[];
+  /** One column a term, kept from a choice to its explanations. */
+  #terms: Float64Array[];
 
   constructor(profile: Profile, tieRatio: number, tieMs: number) {
     this.#profile = profile;
     this.#tieRatio = tieRatio;
     this.#tieMs = tieMs;
+    this.#names = profile.map(([name]) => name);
+    this.#terms = profile.map(() => new Float64Array(0));
   }
 
   choose(candidates: Candidates, placement: Placement, rng: Rng): number {
     const { cost, count } = candidates;
+    if (this.#terms[0]!.length < count) {
+      this.#terms = this.#profile.map(() => new Float64Array(cost.length));
+    }
     cost.fill(0, 0, count);
-    for (const [, weight, term] of this.#profile) {
+    for (let i = 0; i < this.#profile.length; i++) {
+      const [, weight, term] = this.#profile[i]!;
+      const column = this.#terms[i]!;
+      term(candidates, placement, column);
       for (let at = 0; at < count; at++) {
-        cost[at] = cost[at]! + weight * term(candidates, at, placement);
+        const ms = column[at]! * weight;
+        column[at] = ms;
+        cost[at] = cost[at]! + ms;
       }
     }
     return chooseCheapest(cost, count, this.#tieRatio, this.#tieMs, rng);
   }
 
-  explain(candidates: Candidates, at: number, placement: Placement): Record<string, number> {
+  explain(at: number): Record<string, number> {
     const terms: Record<string, number> = {};
-    for (const [name, weight, term] of this.#profile) {
-      terms[name] = weight * term(candidates, at, placement);
-    }
+    for (let i = 0; i < this.#names.length; i++) terms[this.#names[i]!] = this.#terms[i]![at]!;
     return terms;
   }
 }
 
-class RoundRobin implements Policy {
-  #last = new Map<string, string>();
+/** Chooses without any prediction, so it has none to explain. */
+class UnpricedPolicy implements Policy {
+  readonly #pick: (candidates: Candidates, rng: Rng) => number;
 
-  choose(candidates: Candidates): number {
-    const { rows, count } = candidates;
-    const { model } = rows[0]!.info;
-    const last = this.#last.get(model) ?? '';
-    let next = 0;
-    while (next < count && rows[next]!.workerId <= last) next++;
-    if (next === count) next = 0;
-    this.#last.set(model, rows[next]!.workerId);
-    return next;
+  constructor(pick: (candidates: Candidates, rng: Rng) => number) {
+    this.#pick = pick;
+  }
+
+  choose(candidates: Candidates, _placement: Placement, rng: Rng): number {
+    candidates.cost.fill(0, 0, candidates.count);
+    return this.#pick(candidates, rng);
   }
 
   explain(): Record<string, number> {
@@ -91,18 +98,23 @@ class RoundRobin implements Policy {
   }
 }
 
-function chooseLighterOfTwo(candidates: Candidates, _placement: Placement, rng: Rng): number {
-  const { rows, count } = candidates;
+/** Goes on from the worker that had the last turn, by name, so that joins and leaves do not start it over. */
+function createRoundRobin(): (candidates: Candidates) => number {
+  const lastOfModel = new Map<string, string>();
+  return ({ rows, count }) => {
+    const { model } = rows[0]!.info;
+    const last = lastOfModel.get(model) ?? '';
+    let next = 0;
+    while (next < count && rows[next]!.workerId <= last) next++;
+    if (next === count) next = 0;
+    lastOfModel.set(model, rows[next]!.workerId);
+    return next;
+  };
+}
+
+function chooseLighterOfTwo({ workers, slots, count }: Candidates, rng: Rng): number {
   if (count === 1) return 0;
   const first = rng.int(count);
   const second = (first + 1 + rng.int(count - 1)) % count;
-  return rows[second]!.booked.requests < rows[first]!.booked.requests ? second : first;
-}
-
-function nothing(): Record<string, number> {
-  return {};
-}
-
-function requestCount(candidates: Candidates, at: number): Record<string, number> {
-  return { requests: candidates.rows[at]!.booked.requests };
+  return workers.requests[slots[second]!]! < workers.requests[slots[first]!]! ? second : first;
 }

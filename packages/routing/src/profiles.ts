@@ -1,4 +1,4 @@
-import type { Candidates } from './candidates.ts';
+import type { Candidates, Placement } from './candidates.ts';
 import { evictionPrice } from './eviction-price.ts';
 import type { HeldBlocks } from './held-blocks.ts';
 import {
@@ -27,25 +27,34 @@ export const PREDICTIVE_PROFILE: Profile = [
  */
 export function createKvProfile(active: HeldBlocks): Profile {
   return [
-    [
-      'prefillBlocksMs',
-      1,
-      (candidates, at, placement) => {
-        const { booked, info } = candidates.rows[at]!;
-        const raw = (booked.prefillTokens + placement.promptTokens) / info.blockSize;
-        return Math.max(0, raw - candidates.overlapBlocks[at]!) * commonBlockMs(candidates);
-      },
-    ],
+    ['prefillBlocksMs', 1, kvPrefillBlocks],
     [
       'decodeBlocksMs',
       1,
-      (candidates, at, placement) => {
-        const { slot } = candidates.rows[at]!;
-        const shared = active.depth(slot, placement.hashes, 0);
-        return (active.blocksOf(slot) + placement.blocks - shared) * commonBlockMs(candidates);
+      (candidates, { hashes, blocks }, out) => {
+        const blockMs = commonBlockMs(candidates);
+        for (let at = 0; at < candidates.count; at++) {
+          const slot = candidates.slots[at]!;
+          const shared = active.depth(slot, hashes, 0);
+          out[at] = (active.blocksOf(slot) + blocks - shared) * blockMs;
+        }
       },
     ],
   ];
+}
+
+function kvPrefillBlocks(
+  candidates: Candidates,
+  { promptTokens }: Placement,
+  out: Float64Array,
+): void {
+  const { workers, slots, count, overlapBlocks } = candidates;
+  const blockMs = commonBlockMs(candidates);
+  for (let at = 0; at < count; at++) {
+    const slot = slots[at]!;
+    const raw = (workers.prefillTokens[slot]! + promptTokens) / workers.blockSize[slot]!;
+    out[at] = Math.max(0, raw - overlapBlocks[at]!) * blockMs;
+  }
 }
 
 /** Running requests, each counted as one decode step. */
@@ -53,12 +62,14 @@ export const LOAD_PROFILE: Profile = [
   [
     'requestsMs',
     1,
-    (candidates, at) =>
-      candidates.rows[at]!.booked.requests * candidates.rows[0]!.info.decodeStepMs,
+    ({ workers, slots, count, rows }, _placement, out) => {
+      const stepMs = Math.max(rows[0]!.info.decodeStepMs, 1e-3);
+      for (let at = 0; at < count; at++) out[at] = workers.requests[slots[at]!]! * stepMs;
+    },
   ],
 ];
 
-function commonBlockMs(candidates: Candidates): number {
-  const { info } = candidates.rows[0]!;
+function commonBlockMs({ rows }: Candidates): number {
+  const { info } = rows[0]!;
   return info.blockSize / info.prefillTokensPerMs;
 }

@@ -1,7 +1,7 @@
 import type { Candidates, Placement } from './candidates.ts';
 
-/** Predicted milliseconds that one cause adds when candidate `at` takes the request. */
-export type Term = (candidates: Candidates, at: number, placement: Placement) => number;
+/** Writes into `out`, for each candidate, the predicted milliseconds that one cause adds when it takes the request. */
+export type Term = (candidates: Candidates, placement: Placement, out: Float64Array) => void;
 
 /** A scoring profile as data: terms by name with their weights, summed. */
 export type Profile = readonly (readonly [name: string, weight: number, term: Term])[];
@@ -12,43 +12,73 @@ const LOAD_SPEEDUP = 8;
 const STEP_SHARE = 1 / 16;
 
 /** Prompt tokens that are computed before this request, at the worker's rate. The head of its line is partly done. */
-export function queueWait(candidates: Candidates, at: number, placement: Placement): number {
-  const { booked, prefillRate } = candidates.rows[at]!;
-  const head = booked.oldestPrefill;
-  if (head === undefined) return 0;
-  const headTokens = head.promptTokens - head.cachedTokens;
-  const done = Math.min(headTokens, (placement.nowMs - booked.headSinceMs) * prefillRate.value);
-  return (booked.prefillTokens - done) / prefillRate.value;
+export function queueWait(
+  { workers, slots, count }: Candidates,
+  { nowMs }: Placement,
+  out: Float64Array,
+): void {
+  const { prefillTokens, headTokens, headSinceMs, prefillTokensPerMs } = workers;
+  for (let at = 0; at < count; at++) {
+    const slot = slots[at]!;
+    const rate = prefillTokensPerMs[slot]!;
+    const done = Math.min(headTokens[slot]!, (nowMs - headSinceMs[slot]!) * rate);
+    out[at] = (prefillTokens[slot]! - done) / rate;
+  }
 }
 
 /**
  * Until running requests make room, when the worker has no seat or no blocks left for another. Both free themselves once per
  * mean service time.
  */
-export function seatWait(candidates: Candidates, at: number): number {
-  const { booked, capacityBlocks, info, serviceMs } = candidates.rows[at]!;
-  const seats = (booked.requests + 1 - info.maxRunning) / info.maxRunning;
-  const pool = capacityBlocks * info.blockSize;
-  const lack = booked.kvTokens + candidates.uncachedTokens[at]! - pool;
-  const blocks = lack > 0 && booked.kvTokens > 0 ? lack / booked.kvTokens : 0;
-  return Math.max(0, seats, blocks) * serviceMs.value;
+export function seatWait(
+  { workers, slots, count, uncachedTokens }: Candidates,
+  _placement: Placement,
+  out: Float64Array,
+): void {
+  const { requests, maxRunning, kvTokens, capacityBlocks, blockSize, serviceMs } = workers;
+  for (let at = 0; at < count; at++) {
+    const slot = slots[at]!;
+    const seats = (requests[slot]! + 1 - maxRunning[slot]!) / maxRunning[slot]!;
+    const held = kvTokens[slot]!;
+    const lack = held + uncachedTokens[at]! - capacityBlocks[slot]! * blockSize[slot]!;
+    const blocks = lack > 0 && held > 0 ? lack / held : 0;
+    out[at] = Math.max(0, seats, blocks) * serviceMs[slot]!;
+  }
 }
 
 /** The request's own uncached tokens at the worker's rate. */
-export function ownPrefill(candidates: Candidates, at: number): number {
-  return candidates.uncachedTokens[at]! / candidates.rows[at]!.prefillRate.value;
+export function ownPrefill(
+  { workers, slots, count, uncachedTokens }: Candidates,
+  _placement: Placement,
+  out: Float64Array,
+): void {
+  for (let at = 0; at < count; at++) {
+    out[at] = uncachedTokens[at]! / workers.prefillTokensPerMs[slots[at]!]!;
+  }
 }
 
 /** Blocks that lie on a lower tier and must be loaded. */
-export function tierLoad(candidates: Candidates, at: number): number {
-  const blocks = candidates.tieredBlocks[at]! - candidates.overlapBlocks[at]!;
-  if (blocks <= 0) return 0;
-  const { info, prefillRate } = candidates.rows[at]!;
-  return (blocks * info.blockSize) / (prefillRate.value * LOAD_SPEEDUP);
+export function tierLoad(
+  { workers, slots, count, tieredBlocks, overlapBlocks }: Candidates,
+  _placement: Placement,
+  out: Float64Array,
+): void {
+  for (let at = 0; at < count; at++) {
+    const blocks = tieredBlocks[at]! - overlapBlocks[at]!;
+    const slot = slots[at]!;
+    const rate = workers.prefillTokensPerMs[slot]! * LOAD_SPEEDUP;
+    out[at] = blocks === 0 ? 0 : (blocks * workers.blockSize[slot]!) / rate;
+  }
 }
 
 /** Running sequences share each engine step with the new one. */
-export function decodeInterference(candidates: Candidates, at: number): number {
-  const { booked, decodeStepMs } = candidates.rows[at]!;
-  return booked.requests * decodeStepMs.value * STEP_SHARE;
+export function decodeInterference(
+  { workers, slots, count }: Candidates,
+  _placement: Placement,
+  out: Float64Array,
+): void {
+  for (let at = 0; at < count; at++) {
+    const slot = slots[at]!;
+    out[at] = workers.requests[slot]! * workers.decodeStepMs[slot]! * STEP_SHARE;
+  }
 }

@@ -3,11 +3,12 @@ import type { KvIndex } from '@busbar/kv-index';
 import type { BookingLedger } from './booking-ledger.ts';
 import type { SlotPool } from './slot-pool.ts';
 import type { WorkerView } from './types.ts';
+import type { WorkerColumns } from './worker-columns.ts';
 import type { WorkerRow } from './worker-row.ts';
 import type { WorkerTable } from './worker-table.ts';
 
 /** What a router shows of a worker. */
-export function viewOf(row: WorkerRow, isAvailable: boolean): WorkerView {
+export function viewOf(row: WorkerRow, columns: WorkerColumns, isAvailable: boolean): WorkerView {
   return {
     workerId: row.workerId,
     model: row.info.model,
@@ -15,8 +16,8 @@ export function viewOf(row: WorkerRow, isAvailable: boolean): WorkerView {
     reason: row.truth.reason,
     isAvailable,
     indexedBlocks: row.indexedBlocks,
-    bookedRequests: row.booked.requests,
-    bookedPrefillTokens: row.booked.prefillTokens,
+    bookedRequests: columns.requests[row.slot]!,
+    bookedPrefillTokens: columns.prefillTokens[row.slot]!,
     expectedCachedTokensTotal: row.truth.expectedTokensTotal,
     reportedCachedTokensTotal: row.truth.reportedTokensTotal,
   };

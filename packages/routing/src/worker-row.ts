@@ -8,35 +8,21 @@ import { LearnedRate } from './learned-rate.ts';
 import type { ReuseStats } from './reuse-stats.ts';
 import type { SlotPool } from './slot-pool.ts';
 import type { CacheTruth } from './types.ts';
+import type { WorkerColumns } from './worker-columns.ts';
 import { WorkingSet } from './working-set.ts';
 
-/** Requests that a worker has according to the bookings; equal to their sums at any time. */
-export interface BookedLoad {
-  requests: number;
-  /** Those that have their first token. */
-  decoding: number;
-  /** Prompt tokens still to be computed, cached ones not counted. */
-  prefillTokens: number;
-  /** Tokens that running requests add to the cache: uncached prompt and expected output. */
-  kvTokens: number;
-  /** Bookings without a first token, oldest first: the engine works on the head. */
-  oldestPrefill: Booking | undefined;
-  newestPrefill: Booking | undefined;
-  /** When the head became the head. */
-  headSinceMs: number;
-}
-
-/** What rows of one router share, and how a new one begins. */
-export interface SharedParts {
+/** What the rows of one router share, and how a new one begins. */
+export interface RowParts {
   index: KvIndex;
   owners: SlotPool;
+  columns: WorkerColumns;
   reuse: ReuseStats;
   truth: CacheTruth;
   reason: string;
   nowMs: number;
 }
 
-/** All that the router knows of one worker. The table owns the row; each field has one owner that writes it. */
+/** All that the router knows of one worker; what a decision reads of it lies in the columns under its slot. */
 export class WorkerRow {
   readonly workerId: string;
   /** Small integer of this row, reused after it left. */
@@ -45,10 +31,10 @@ export class WorkerRow {
   readonly capacityBlocks: number;
   epoch: number;
   load: WorkerLoad | undefined;
-  heardMs: number;
-  isDraining = false;
   /** Its block set was fetched once, or cannot be: placements may go there. */
   isReady = false;
+  isDraining = false;
+  heardMs: number;
   /** Snapshots in a row that left a gap. */
   syncAttempts = 0;
   readonly stream: KvStream;
@@ -58,50 +44,50 @@ export class WorkerRow {
   readonly workingSet: WorkingSet;
   /** Shared by all workers of the model. */
   readonly reuse: ReuseStats;
-  readonly prefillRate: LearnedRate;
-  readonly decodeStepMs: LearnedRate;
-  /** From booking to end of a request. */
-  readonly serviceMs: LearnedRate;
-  readonly booked: BookedLoad = {
-    requests: 0,
-    decoding: 0,
-    prefillTokens: 0,
-    kvTokens: 0,
-    oldestPrefill: undefined,
-    newestPrefill: undefined,
-    headSinceMs: 0,
-  };
+  /** Bookings without a first token, oldest first: the engine works on the head. The ledger owns the list. */
+  oldestPrefill: Booking | undefined;
+  newestPrefill: Booking | undefined;
   /** Owners whose overlap counts now: one a rank on the device, the router's own guess, or none. */
   deviceOwners: number[] = [];
   lowerOwners: number[] = [];
+  readonly #prefillRate: LearnedRate;
+  readonly #decodeStepMs: LearnedRate;
+  readonly #serviceMs: LearnedRate;
+  readonly #columns: WorkerColumns;
   readonly #index: KvIndex;
   readonly #owners: SlotPool;
   /** Owner of rank × tiers + tier. */
   readonly #eventOwners = new Map<number, number>();
 
-  constructor(
-    workerId: string,
-    slot: number,
-    epoch: number,
-    info: WorkerInfo,
-    shared: SharedParts,
-  ) {
+  constructor(workerId: string, slot: number, epoch: number, info: WorkerInfo, parts: RowParts) {
     this.workerId = workerId;
     this.slot = slot;
     this.epoch = epoch;
     this.info = info;
-    this.heardMs = shared.nowMs;
+    this.heardMs = parts.nowMs;
     this.capacityBlocks = info.kvBlocks * info.dpRanks;
     this.stream = new KvStream(epoch);
-    this.truth = new TruthLedger(shared.truth, shared.reason);
-    this.reuse = shared.reuse;
-    this.workingSet = new WorkingSet(this.capacityBlocks, shared.reuse);
-    this.prefillRate = new LearnedRate(info.prefillTokensPerMs);
-    this.decodeStepMs = new LearnedRate(Math.max(info.decodeStepMs, 1e-3));
-    this.serviceMs = new LearnedRate(Math.max(1, info.decodeStepMs * 64));
-    this.#index = shared.index;
-    this.#owners = shared.owners;
+    this.truth = new TruthLedger(parts.truth, parts.reason);
+    this.reuse = parts.reuse;
+    this.workingSet = new WorkingSet(this.capacityBlocks, parts.reuse);
+    this.#prefillRate = new LearnedRate(info.prefillTokensPerMs);
+    this.#decodeStepMs = new LearnedRate(info.decodeStepMs);
+    this.#serviceMs = new LearnedRate(info.decodeStepMs * 64);
+    this.#columns = parts.columns;
+    this.#index = parts.index;
+    this.#owners = parts.owners;
+    this.#columns.open(slot);
+    this.#columns.blockSize[slot] = info.blockSize;
+    this.#columns.capacityBlocks[slot] = this.capacityBlocks;
+    // One token of the context is left for the answer.
+    this.#columns.promptLimit[slot] = Math.min(
+      info.contextTokens - 1,
+      this.capacityBlocks * info.blockSize,
+    );
+    this.#columns.maxRunning[slot] = info.maxRunning;
+    this.#writeRates();
     this.refreshOwners();
+    this.refreshOpen();
   }
 
   /** Blocks indexed of this worker, from events and from guesses. */
@@ -114,6 +100,44 @@ export class WorkerRow {
   get ownerIds(): number[] {
     const events = [...this.#eventOwners.values()];
     return this.approximate === undefined ? events : [this.approximate.owner, ...events];
+  }
+
+  /** Takes over what the worker reports of itself. */
+  onLoad(load: WorkerLoad, nowMs: number): void {
+    this.load = load;
+    this.heardMs = nowMs;
+    this.isDraining = load.state === 'draining';
+    this.#decodeStepMs.learn(load.decodeStepMs);
+    this.learnPrefillRate(load.prefillTokensPerMs);
+    this.refreshOpen();
+  }
+
+  learnPrefillRate(tokensPerMs: number): void {
+    this.#prefillRate.learn(tokensPerMs);
+    this.reuse.tokensPerMs.learn(tokensPerMs);
+    this.#writeRates();
+  }
+
+  learnServiceMs(serviceMs: number): void {
+    this.#serviceMs.learn(serviceMs);
+    this.#writeRates();
+  }
+
+  /** A request with these blocks was placed here. */
+  use(hashes: Uint32Array, nowMs: number): void {
+    this.workingSet.use(hashes, nowMs);
+    this.#columns.usedBlocks[this.slot] = this.workingSet.blocks;
+  }
+
+  expireUse(nowMs: number): void {
+    this.workingSet.expire(nowMs);
+    this.#columns.usedBlocks[this.slot] = this.workingSet.blocks;
+  }
+
+  /** Whether the worker gets requests; call after what this depends on changed. */
+  refreshOpen(): void {
+    const isOpen = this.isReady && !this.isDraining;
+    this.#columns.openMs[this.slot] = isOpen ? this.heardMs : Number.NEGATIVE_INFINITY;
   }
 
   /** The index owner of a rank and tier of this worker; taken at first use. */
@@ -143,7 +167,7 @@ export class WorkerRow {
     this.lowerOwners = [];
   }
 
-  /** Chooses the owners to believe after the truth or the set of owners changed. */
+  /** Chooses the owners to believe; call after the truth or the set of owners changed. */
   refreshOwners(): void {
     const { state, isConfirmed } = this.truth;
     this.deviceOwners = [];
@@ -158,10 +182,19 @@ export class WorkerRow {
     } else {
       this.#dropApproximate();
     }
-    if (state !== 'events') return;
-    for (const [key, owner] of this.#eventOwners) {
-      (key % TIERS.length === 0 ? this.deviceOwners : this.lowerOwners).push(owner);
+    if (state === 'events') {
+      for (const [key, owner] of this.#eventOwners) {
+        (key % TIERS.length === 0 ? this.deviceOwners : this.lowerOwners).push(owner);
+      }
     }
+    const isSole = this.deviceOwners.length === 1 && this.lowerOwners.length === 0;
+    this.#columns.soleOwner[this.slot] = isSole ? this.deviceOwners[0]! : -1;
+  }
+
+  #writeRates(): void {
+    this.#columns.prefillTokensPerMs[this.slot] = this.#prefillRate.value;
+    this.#columns.decodeStepMs[this.slot] = this.#decodeStepMs.value;
+    this.#columns.serviceMs[this.slot] = this.#serviceMs.value;
   }
 
   #dropApproximate(): void {

@@ -2,7 +2,7 @@ import { BlockLru } from './block-lru.ts';
 import type { ReuseStats } from './reuse-stats.ts';
 
 /** Blocks tracked of one worker; of bigger caches every n-th block of a chain stands for n, so that a decision stays cheap. */
-const TRACKED = 2048;
+const TRACKED = 1024;
 /** How far beyond its capacity the demand on a worker is followed. */
 const REACH = 2;
 

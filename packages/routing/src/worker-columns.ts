@@ -1,0 +1,69 @@
+const FIRST_SIZE = 16;
+
+/**
+ * What a decision reads of every worker, as one array a quantity, indexed by the worker's slot. A decision among hundreds of workers
+ * walks these arrays; walking as many objects would cost a cache miss for each field.
+ */
+export class WorkerColumns {
+  /** Written by the booking ledger: sums over the worker's bookings. */
+  requests = new Float64Array(FIRST_SIZE);
+  /** Bookings without a first token. */
+  prefills = new Float64Array(FIRST_SIZE);
+  /** Prompt tokens still to be computed, cached ones not counted. */
+  prefillTokens = new Float64Array(FIRST_SIZE);
+  /** Those of the oldest prefill, which the engine works on, and since when. */
+  headTokens = new Float64Array(FIRST_SIZE);
+  headSinceMs = new Float64Array(FIRST_SIZE);
+  /** Tokens that running requests add to the cache: uncached prompt and expected output. */
+  kvTokens = new Float64Array(FIRST_SIZE);
+
+  /** Written by the row: what the worker announced, reported and proved. */
+  blockSize = new Float64Array(FIRST_SIZE);
+  capacityBlocks = new Float64Array(FIRST_SIZE);
+  /** Longest prompt that the worker takes. */
+  promptLimit = new Float64Array(FIRST_SIZE);
+  maxRunning = new Float64Array(FIRST_SIZE);
+  prefillTokensPerMs = new Float64Array(FIRST_SIZE);
+  decodeStepMs = new Float64Array(FIRST_SIZE);
+  /** From booking to end of a request. */
+  serviceMs = new Float64Array(FIRST_SIZE);
+  /** Blocks of the working set. */
+  usedBlocks = new Float64Array(FIRST_SIZE);
+  /** Last sign of life; minus infinity for a worker that must not get requests. */
+  openMs = new Float64Array(FIRST_SIZE);
+  /** The index owner whose overlap counts, when there is exactly one; otherwise -1. */
+  soleOwner = new Float64Array(FIRST_SIZE);
+
+  /** Makes room for `slot` and sets it to zero everywhere. */
+  open(slot: number): void {
+    while (slot >= this.requests.length) this.#grow();
+    for (const column of COLUMNS) this[column][slot] = 0;
+  }
+
+  #grow(): void {
+    for (const column of COLUMNS) {
+      const wider = new Float64Array(this[column].length * 2);
+      wider.set(this[column]);
+      this[column] = wider;
+    }
+  }
+}
+
+const COLUMNS = [
+  'requests',
+  'prefills',
+  'prefillTokens',
+  'headTokens',
+  'headSinceMs',
+  'kvTokens',
+  'blockSize',
+  'capacityBlocks',
+  'promptLimit',
+  'maxRunning',
+  'prefillTokensPerMs',
+  'decodeStepMs',
+  'serviceMs',
+  'usedBlocks',
+  'openMs',
+  'soleOwner',
+] as const satisfies readonly (keyof WorkerColumns)[];
