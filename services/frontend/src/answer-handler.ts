@@ -10,7 +10,7 @@ import {
   parseCompletionRequest,
   parseJsonObject,
 } from '@busbar/openai';
-import { limit } from '@busbar/protocol';
+import { limit, type Outcome } from '@busbar/protocol';
 import type { ServiceContext } from '@busbar/service';
 import { readBody } from './body-reader.ts';
 import type { Dispatcher } from './dispatcher.ts';
@@ -85,18 +85,26 @@ export class AnswerHandler {
     }
   }
 
-  #refuse({ response, receivedAtMs }: Incoming, problem: Problem): void {
-    const { context, metrics } = this.#deps;
-    const outcome = response.destroyed ? 'cancelled' : problem.status < 500 ? 'rejected' : 'failed';
-    metrics.requestEnded(outcome, (context.clock.monotonicMs() - receivedAtMs) / 1_000);
+  #refuse(incoming: Incoming, problem: Problem): void {
+    const { response } = incoming;
+    const outcome = problem.status < 500 ? 'rejected' : 'failed';
+    this.#count(incoming, response.destroyed ? 'cancelled' : outcome);
     sendProblem(response, problem, { isLast: this.#isDraining || problem.status === 413 });
+  }
+
+  #count({ receivedAtMs }: Incoming, outcome: Outcome): void {
+    const { context, metrics } = this.#deps;
+    metrics.requestEnded(outcome, (context.clock.monotonicMs() - receivedAtMs) / 1_000);
   }
 
   /** The problem that refuses the request, or undefined when a generation has taken it or the client has left. */
   async #answer(incoming: Incoming): Promise<Problem | undefined> {
     this.#checkOpen();
     const body = await readBody(incoming.request);
-    if (body === undefined) return problemOf(new FrontendError('FRONTEND_DRAINING', 'aborted'));
+    if (body === undefined) {
+      this.#count(incoming, 'cancelled');
+      return undefined;
+    }
     if (!body.ok) return body.problem;
     const parsed = parse(incoming.kind, body.value);
     if (!parsed.ok) return parsed.problem;

@@ -148,3 +148,22 @@ test('a client that does not read is cut off and its stream stopped', async () =
     await stack.stop();
   }
 });
+
+test('an upload that breaks off is counted as cancelled and reaches nobody', async () => {
+  const stack = await ScriptedStack.start();
+  try {
+    const { hostname, port } = new URL(stack.url);
+    const socket = connect(Number(port), hostname);
+    socket.write(
+      'POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{"model":',
+    );
+    await sleep(50);
+    socket.destroy();
+    await sleep(50);
+    const metrics = await (await fetch(`${stack.url}/metrics`)).text();
+    assert.match(metrics, /requests_total\{outcome="cancelled"[^}]*\} 1/);
+    assert.equal(stack.routed.length, 0);
+  } finally {
+    await stack.stop();
+  }
+});

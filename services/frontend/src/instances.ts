@@ -75,6 +75,6 @@ export class Instances {
     const instance = this.#instances.get(key);
     if (instance === undefined) return;
     this.#instances.delete(key);
-    if (instance.role === 'decode') this.#listener.workerGone(instance.id);
+    if (instance.worker !== undefined) this.#listener.workerGone(instance.id);
   }
 }

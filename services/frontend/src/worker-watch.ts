@@ -8,8 +8,9 @@ const SWEEP_MS = 100;
 /** Silence after which a worker is asked whether it is still there: the routers' own limit and one heartbeat. */
 const PROBE_AFTER_MS = limit('loadSilenceMs') + limit('loadIntervalMs');
 const PROBE_TIMEOUT_MS = 500;
-/** A stream whose tokens may be lost has so long to show the next ones. */
+/** A stream whose tokens may be lost has so long to show the next ones; longer while it may still be in prefill. */
 const SUSPECT_MS = 3_000;
+const SUSPECT_PREFILL_MS = 10_000;
 /** Requests do not outlive an outage of the bus that is longer. */
 const OUTAGE_MS = 8_000;
 
@@ -136,7 +137,9 @@ export class WorkerWatch {
     }
     if (silentMs > PROBE_AFTER_MS) void this.#probe(workerId, worker);
     for (const candidate of worker.candidates) {
-      if (candidate.suspectSinceMs !== 0 && nowMs - candidate.suspectSinceMs > SUSPECT_MS) {
+      if (candidate.suspectSinceMs === 0) continue;
+      const limitMs = candidate.position > 0 ? SUSPECT_MS : SUSPECT_PREFILL_MS;
+      if (nowMs - candidate.suspectSinceMs > limitMs) {
         this.#host.lose(candidate, lost('FRONTEND_TOKENS_LOST', workerId, 'messages were lost'));
       }
     }
