@@ -254,5 +254,5 @@ function tokensLost(): FrontendError {
 function toAppError(error: unknown): AppError {
   return error instanceof AppError
     ? error
-    : new AppError('FRONTEND_INTERNAL', messageOf(error), { cause: error });
+    : new FrontendError('FRONTEND_INTERNAL', messageOf(error), { cause: error });
 }

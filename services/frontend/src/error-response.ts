@@ -42,7 +42,6 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
   FRONTEND_ROUTER_SILENT: unavailable('no_router', 'The router did not answer in time.'),
   FRONTEND_WORKER_LOST: unavailable('worker_lost', 'The worker of this request is gone.'),
   FRONTEND_TOKENS_LOST: unavailable('tokens_lost', 'A part of the answer was lost on its way.'),
-  FRONTEND_NO_PLACEMENT: unavailable('no_placement', 'No worker took the request.'),
   FRONTEND_MODEL_UNAVAILABLE: unavailable('model_unavailable'),
   BUS_DISCONNECTED: unavailable('bus_unavailable', BUS_DOWN),
   BUS_CLOSED: unavailable('bus_unavailable', BUS_DOWN),

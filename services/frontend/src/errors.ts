@@ -2,25 +2,23 @@ import { AppError } from '@busbar/base';
 
 /** What ends a request inside the frontend. `error-response.ts` says how each is told to the client. */
 export type FrontendErrorCode =
-  /** This frontend is stopping and takes no new request. */
+  /** This process is stopping and takes no new requests. */
   | 'FRONTEND_DRAINING'
-  /** As many requests are in flight here as one frontend carries. */
+  /** As many requests run here as the limit allows. */
   | 'FRONTEND_FULL'
-  /** The connection to the bus broke while the request needed it. */
+  /** The connection to NATS is down. */
   | 'FRONTEND_BUS_DOWN'
-  /** No router listens. */
+  /** No router listens for the model. */
   | 'FRONTEND_NO_ROUTER'
-  /** A router took the question and did not answer in time. */
+  /** A router took the question and did not answer, twice. */
   | 'FRONTEND_ROUTER_SILENT'
-  /** The worker of a started request is gone. */
+  /** The worker of a stream is gone, hangs, or stopped the stream. */
   | 'FRONTEND_WORKER_LOST'
-  /** A message with tokens of this request did not arrive. */
+  /** Messages with tokens of a stream did not arrive. */
   | 'FRONTEND_TOKENS_LOST'
-  /** Every worker that a router named refused the request. */
-  | 'FRONTEND_NO_PLACEMENT'
-  /** The model is known, and nobody can serve it now. */
+  /** The model is known, but its card, a worker or a router is missing. */
   | 'FRONTEND_MODEL_UNAVAILABLE'
-  /** A fault that nobody expected. */
+  /** A fault that nobody foresaw. */
   | 'FRONTEND_INTERNAL';
 
 export class FrontendError extends AppError<FrontendErrorCode> {}
