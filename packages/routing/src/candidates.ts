@@ -16,48 +16,53 @@ export class Candidates {
   /** All workers, indexed by slot. */
   readonly workers: WorkerColumns;
   count = 0;
-  rows: WorkerRow[] = [];
   slots = new Int32Array(16);
   /** Leading blocks on the device, as far as known. */
-  seenBlocks = new Uint32Array(16);
+  seenBlocks = new Int32Array(16);
   /** The same with those that placed requests will have left there. */
-  overlapBlocks = new Uint32Array(16);
+  overlapBlocks = new Int32Array(16);
   /** Leading blocks on the device or a lower tier; never less than `overlapBlocks`. */
-  tieredBlocks = new Uint32Array(16);
+  tieredBlocks = new Int32Array(16);
+  /** Whether any candidate has more on a lower tier. */
+  hasTiers = false;
   /** Prompt tokens to compute. */
   uncachedTokens = new Float64Array(16);
   cost = new Float64Array(16);
+  readonly #bySlot: readonly (WorkerRow | undefined)[];
 
-  constructor(workers: WorkerColumns) {
+  constructor(workers: WorkerColumns, bySlot: readonly (WorkerRow | undefined)[]) {
     this.workers = workers;
+    this.#bySlot = bySlot;
   }
 
-  reset(): void {
-    this.count = 0;
+  row(at: number): WorkerRow {
+    return this.#bySlot[this.slots[at]!]!;
   }
 
-  add(row: WorkerRow): void {
-    if (this.count === this.cost.length) this.#grow();
-    this.slots[this.count] = row.slot;
-    this.rows[this.count++] = row;
-  }
-
-  /** Lets go of the rows, so that a worker that left is not kept in memory. */
-  forget(): void {
-    this.count = 0;
-    this.rows = [];
-  }
-
-  /** Only the slots outlive growth: the other columns are filled after the last `add`. */
-  #grow(): void {
-    const size = this.cost.length * 2;
-    const slots = new Int32Array(size);
-    slots.set(this.slots);
-    this.slots = slots;
-    this.seenBlocks = new Uint32Array(size);
-    this.overlapBlocks = new Uint32Array(size);
-    this.tieredBlocks = new Uint32Array(size);
+  /** Makes room for `count` candidates; what the columns held is void. */
+  reserve(count: number): void {
+    if (count <= this.cost.length) return;
+    const size = 2 ** Math.ceil(Math.log2(count));
+    this.slots = new Int32Array(size);
+    this.seenBlocks = new Int32Array(size);
+    this.overlapBlocks = new Int32Array(size);
+    this.tieredBlocks = new Int32Array(size);
     this.uncachedTokens = new Float64Array(size);
     this.cost = new Float64Array(size);
+  }
+
+  /** Becomes the candidates `chosen` of another set, in that order, without their costs. */
+  select(from: Candidates, chosen: readonly number[]): void {
+    this.reserve(chosen.length);
+    this.count = chosen.length;
+    this.hasTiers = from.hasTiers;
+    for (let to = 0; to < chosen.length; to++) {
+      const at = chosen[to]!;
+      this.slots[to] = from.slots[at]!;
+      this.seenBlocks[to] = from.seenBlocks[at]!;
+      this.overlapBlocks[to] = from.overlapBlocks[at]!;
+      this.tieredBlocks[to] = from.tieredBlocks[at]!;
+      this.uncachedTokens[to] = from.uncachedTokens[at]!;
+    }
   }
 }

@@ -11,11 +11,11 @@ import { LifeLine } from './life-line.ts';
 import { Placer } from './placer.ts';
 import { createPolicy } from './policy.ts';
 import { RetiredEpochs } from './retired-epochs.ts';
-import { ReuseStats } from './reuse-stats.ts';
 import { SlotPool } from './slot-pool.ts';
 import type { RequestEvent, RouterConfig, RouterCore, RouterEffect, WorkerView } from './types.ts';
 import { checkCore, viewOf } from './views.ts';
 import { WorkerColumns } from './worker-columns.ts';
+import type { WorkerPool } from './worker-pool.ts';
 import { WorkerRow } from './worker-row.ts';
 import { WorkerTable } from './worker-table.ts';
 
@@ -40,7 +40,6 @@ class Core implements RouterCore {
   readonly #columns = new WorkerColumns();
   readonly #retired = new RetiredEpochs();
   readonly #alarm = new Alarm();
-  readonly #reuse = new Map<string, ReuseStats>();
   readonly #queue: AdmissionQueue;
   readonly #ledger: BookingLedger;
   readonly #ingest: KvIngest;
@@ -64,6 +63,7 @@ class Core implements RouterCore {
       index: this.#index,
       owners: this.#owners,
       columns: this.#columns,
+      bySlot: this.#table.bySlot,
       predicted,
       ledger: this.#ledger,
       policy: createPolicy(config.policy, active),
@@ -90,7 +90,7 @@ class Core implements RouterCore {
       index: this.#index,
       owners: this.#owners,
       columns: this.#columns,
-      reuse: this.#reuseOf(info),
+      reuse: this.#table.openPool(info).reuse,
       truth: isGuessing ? 'approximate' : 'events',
       reason: isGuessing ? 'the policy does not ask for KV events' : 'no evidence against them',
       nowMs,
@@ -150,13 +150,13 @@ class Core implements RouterCore {
 
   onRequest(event: RequestEvent, nowMs: number): RouterEffect[] {
     const effects = this.#begin(nowMs);
-    const rows = this.#table.ofModel(event.request.model);
-    if (rows.length === 0) {
+    const pool = this.#table.pool(event.request.model);
+    if (pool === undefined) {
       effects.push(reject(event.key, 'ROUTER_NO_WORKERS', 'no worker serves this model'));
       return effects;
     }
-    this.#checkBlockSizes(rows, event, nowMs, effects);
-    const placed = this.#placer.place(rows, event, nowMs);
+    this.#checkBlockSizes(pool, event, nowMs, effects);
+    const placed = this.#placer.place(pool, event, nowMs);
     if (typeof placed === 'string') this.#wait(event, placed, nowMs, effects);
     else {
       effects.push(placed);
@@ -219,7 +219,7 @@ class Core implements RouterCore {
   workers(): WorkerView[] {
     const { loadSilenceMs } = this.#config;
     return this.#table
-      .rows()
+      .sorted()
       .map((row) => viewOf(row, this.#columns, isAvailable(row, this.#lastMs, loadSilenceMs)));
   }
 
@@ -232,35 +232,24 @@ class Core implements RouterCore {
     return [];
   }
 
-  #reuseOf(info: WorkerInfo): ReuseStats {
-    const known = this.#reuse.get(info.model);
-    if (known !== undefined) return known;
-    const reuse = new ReuseStats(info.prefillTokensPerMs);
-    this.#reuse.set(info.model, reuse);
-    return reuse;
-  }
-
   #removeWorker(row: WorkerRow, nowMs: number): void {
     this.#ledger.removeWhere((booking) => booking.row === row, nowMs);
     row.dispose();
     this.#table.remove(row);
-    if (this.#table.ofModel(row.info.model).length === 0) this.#reuse.delete(row.info.model);
     this.#retired.add(row.workerId, row.epoch);
     this.#retired.add(row.workerId, row.stream.epoch);
   }
 
   #checkBlockSizes(
-    rows: readonly WorkerRow[],
+    pool: WorkerPool,
     event: RequestEvent,
     nowMs: number,
     effects: RouterEffect[],
   ): void {
-    const blocks = event.hashes.length >> 1;
-    if (blocks < 2) return;
-    for (const row of rows) {
-      const own = event.request.promptTokens / row.info.blockSize;
-      // The last block may be left out because engines compute the last token anyway.
-      if (blocks > own || blocks < own - 2) {
+    const { commonBlockSize } = pool;
+    if (commonBlockSize !== undefined && fitsBlocks(event, commonBlockSize)) return;
+    for (const row of pool.rows) {
+      if (!fitsBlocks(event, row.info.blockSize)) {
         this.#ingest.onBlockSizeMismatch(row, nowMs, effects);
       }
     }
@@ -293,9 +282,9 @@ class Core implements RouterCore {
     const stuck = new Set<string>();
     for (const { event } of this.#queue.entries()) {
       const { model } = event.request;
-      const rows = this.#table.ofModel(model);
-      if (rows.length === 0 || stuck.has(model)) continue;
-      const placed = this.#placer.place(rows, event, nowMs);
+      const pool = this.#table.pool(model);
+      if (pool === undefined || stuck.has(model)) continue;
+      const placed = this.#placer.place(pool, event, nowMs);
       if (typeof placed === 'string') {
         // Requests without wishes of their own are refused alike.
         if (hasNoWishes(event.request)) stuck.add(model);
@@ -309,13 +298,20 @@ class Core implements RouterCore {
 
   #expire({ event }: Waiting, effects: RouterEffect[]): void {
     this.#queue.remove(event.key);
-    const isServed = this.#table.ofModel(event.request.model).length > 0;
+    const isServed = this.#table.pool(event.request.model) !== undefined;
     effects.push(
       isServed
         ? reject(event.key, 'ROUTER_DEADLINE', 'no worker became free in time')
         : reject(event.key, 'ROUTER_NO_WORKERS', 'the last worker of this model left'),
     );
   }
+}
+
+/** Whether the hashes can be of blocks of this size. The last block may be left out: engines compute the last token anyway. */
+function fitsBlocks({ request, hashes }: RequestEvent, blockSize: number): boolean {
+  const blocks = hashes.length >> 1;
+  const whole = request.promptTokens / blockSize;
+  return blocks < 2 || (blocks <= whole && blocks >= whole - 2);
 }
 
 type RejectCode = Extract<RouteReply, { kind: 'reject' }>['code'];

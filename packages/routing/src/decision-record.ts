@@ -1,37 +1,64 @@
 import type { Candidates, Placement } from './candidates.ts';
-import type { Policy } from './policy.ts';
+import type { Profile } from './terms.ts';
 import type { DecisionRecord, PolicyName } from './types.ts';
 
 /** Candidates of a record: the chosen one and the cheapest others. A record of 1,000 workers would cost more than the choice. */
 const RECORDED = 8;
 
-/** Explains a choice. Called before the booking, so the terms are those that were compared. */
-export function recordDecision(
-  fields: { decisionId: string; model: string; policy: PolicyName },
-  chosen: number,
-  candidates: Candidates,
-  placement: Placement,
-  policy: Policy,
-): DecisionRecord {
-  const recorded: DecisionRecord['candidates'] = [];
-  for (const at of cheapest(candidates, chosen)) {
-    const row = candidates.rows[at]!;
-    recorded.push({
-      workerId: row.workerId,
-      overlapBlocks: candidates.overlapBlocks[at]!,
-      truth: row.truth.state,
-      terms: policy.explain(at),
-      totalMs: candidates.cost[at]!,
-    });
+/** Explains choices. Terms are computed again for the few that are recorded, which is cheaper than keeping them for all. */
+export class DecisionRecorder {
+  readonly #names: readonly string[];
+  readonly #profile: Profile;
+  readonly #shortlist: Candidates;
+  readonly #terms: readonly Float64Array[];
+
+  /** `shortlist` is scratch. */
+  constructor(profile: Profile, shortlist: Candidates) {
+    this.#profile = profile;
+    this.#names = profile.map(([name]) => name);
+    this.#shortlist = shortlist;
+    this.#terms = profile.map(() => new Float64Array(RECORDED));
   }
-  return {
-    decisionId: fields.decisionId,
-    model: fields.model,
-    policy: fields.policy,
-    promptTokens: placement.promptTokens,
-    chosen: candidates.rows[chosen]!.workerId,
-    candidates: recorded,
-  };
+
+  /** Call before the booking, so that the terms are those that were compared. */
+  record(
+    fields: { decisionId: string; model: string; policy: PolicyName },
+    chosen: number,
+    candidates: Candidates,
+    placement: Placement,
+  ): DecisionRecord {
+    const listed = cheapest(candidates, chosen);
+    this.#shortlist.select(candidates, listed);
+    for (let i = 0; i < this.#profile.length; i++) {
+      const [, weight, term] = this.#profile[i]!;
+      term(this.#shortlist, placement, weight, this.#terms[i]!.fill(0));
+    }
+    const recorded: DecisionRecord['candidates'] = [];
+    for (let place = 0; place < listed.length; place++) {
+      const { workerId, truth } = this.#shortlist.row(place);
+      recorded.push({
+        workerId,
+        overlapBlocks: this.#shortlist.overlapBlocks[place]!,
+        truth: truth.state,
+        terms: this.#termsOf(place),
+        totalMs: candidates.cost[listed[place]!]!,
+      });
+    }
+    return {
+      decisionId: fields.decisionId,
+      model: fields.model,
+      policy: fields.policy,
+      promptTokens: placement.promptTokens,
+      chosen: candidates.row(chosen).workerId,
+      candidates: recorded,
+    };
+  }
+
+  #termsOf(place: number): Record<string, number> {
+    const terms: Record<string, number> = {};
+    for (let i = 0; i < this.#names.length; i++) terms[this.#names[i]!] = this.#terms[i]![place]!;
+    return terms;
+  }
 }
 
 /** The chosen candidate first, then the cheapest others in order of their cost. */

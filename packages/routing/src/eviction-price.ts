@@ -1,4 +1,4 @@
-import type { Candidates, Placement } from './candidates.ts';
+import type { Term } from './terms.ts';
 
 /** Prefills that a displaced block in use costs: it is asked for again some times, and each time displaces another. */
 const PREFILLS = 15;
@@ -14,29 +14,24 @@ const PREFILLS = 15;
  * Unless reuse comes in rounds: then each further block costs an overflowing cache less than the one before, and it is better to
  * let one cache overflow more than two. The price falls with the square of the overflow as far as reuse is regular.
  */
-export function evictionPrice(
-  candidates: Candidates,
-  placement: Placement,
-  out: Float64Array,
-): void {
-  const { workers, slots, count, rows } = candidates;
-  const { regularity, reuseRatio, tokensPerMs } = rows[0]!.reuse;
-  const tokenPriceMs = (PREFILLS * reuseRatio) / tokensPerMs.value;
+export const evictionPrice: Term = (candidates, placement, weight, cost) => {
+  const { workers, slots, count, uncachedTokens, seenBlocks } = candidates;
+  const { usedTokens, capacityTokens, blockSize } = workers;
+  const { regularity, reuseRatio, tokensPerMs } = candidates.row(0).reuse;
+  const tokenPrice = (weight * PREFILLS * reuseRatio) / tokensPerMs.value;
   for (let at = 0; at < count; at++) {
     const slot = slots[at]!;
-    const capacity = workers.capacityBlocks[slot]!;
-    const blockSize = workers.blockSize[slot]!;
-    const added = candidates.uncachedTokens[at]! / blockSize;
-    let used = workers.usedBlocks[slot]!;
-    out[at] = 0;
+    const capacity = capacityTokens[slot]!;
+    const added = uncachedTokens[at]!;
+    let used = usedTokens[slot]!;
     if (used + added <= capacity) continue;
     // Blocks of this very prompt that the set has and the cache lost do not count twice.
-    const lost = rows[at]!.workingSet.depth(placement.hashes) - candidates.seenBlocks[at]!;
-    if (lost > 0) used -= lost;
+    const lost = candidates.row(at).workingSet.depth(placement.hashes) - seenBlocks[at]!;
+    if (lost > 0) used -= lost * blockSize[slot]!;
     const overflow = (used + added - capacity) * (1 + regularity);
     if (overflow <= 0) continue;
     const fill = Math.max(1, used / capacity);
     const discount = 1 - regularity * (1 - 1 / (fill * fill));
-    out[at] = Math.min(overflow, added) * blockSize * tokenPriceMs * discount;
+    cost[at]! += Math.min(overflow, added) * tokenPrice * discount;
   }
-}
+};

@@ -1,5 +1,6 @@
 import { limit, type RouteRequest } from '@busbar/protocol';
 import type { Candidates } from './candidates.ts';
+import type { WorkerPool } from './worker-pool.ts';
 import type { WorkerRow } from './worker-row.ts';
 
 const IN_FLIGHT = limit('workerInFlight');
@@ -31,27 +32,31 @@ export function isAvailable(row: WorkerRow, nowMs: number, silenceMs: number): b
 }
 
 /**
- * Collects the workers that can take the request. When there is none, answers the refusal that is nearest to being lifted, or
- * undefined when there are no workers at all.
+ * Collects the workers that can take the request, in the order of the pool. When there is none, answers the refusal that is
+ * nearest to being lifted.
  */
 export function collect(
-  rows: readonly WorkerRow[],
+  pool: WorkerPool,
   request: RouteRequest,
   into: Candidates,
   nowMs: number,
   silenceMs: number,
 ): Refusal | undefined {
   const { openMs, promptLimit, requests } = into.workers;
+  const { promptTokens } = request;
+  const { slots, rows } = pool;
   const isPlain = hasNoWishes(request);
   const sinceMs = nowMs - silenceMs;
-  into.reset();
-  for (const row of rows) {
-    const { slot } = row;
+  into.reserve(slots.length);
+  let count = 0;
+  for (let at = 0; at < slots.length; at++) {
+    const slot = slots[at]!;
     if (openMs[slot]! < sinceMs) continue;
-    if (request.promptTokens > promptLimit[slot]! || requests[slot]! >= IN_FLIGHT) continue;
-    if (isPlain || wishRefusal(row, request) === undefined) into.add(row);
+    if (promptTokens > promptLimit[slot]! || requests[slot]! >= IN_FLIGHT) continue;
+    if (isPlain || wishRefusal(rows[at]!, request) === undefined) into.slots[count++] = slot;
   }
-  if (into.count > 0) return undefined;
+  into.count = count;
+  if (count > 0) return undefined;
   const refusals = rows.map((row) => refusalOf(row, request, into, sinceMs));
   return ORDER.find((refusal) => refusals.includes(refusal));
 }

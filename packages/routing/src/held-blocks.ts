@@ -1,5 +1,5 @@
 const FIRST_SIZE = 1024;
-const SKETCH = 2 ** 14;
+const SKETCH = 2 ** 16;
 
 /**
  * Blocks that placed requests hold on their worker, counted, so that two requests for one prompt each hold it and the last
@@ -75,6 +75,11 @@ export class HeldBlocks {
       else absent = middle;
     }
     return held + 1;
+  }
+
+  /** True when no worker holds this block of the chain, false when one may. */
+  isAbsent(hashes: Uint32Array, block: number): boolean {
+    return block >= hashes.length >> 1 || this.#sketch[hashes[block * 2]! % SKETCH] === 0;
   }
 
   #has(slot: number, hashes: Uint32Array, block: number): boolean {

@@ -82,7 +82,7 @@ export class LifeLine {
     // Engines always compute the last token, and with it again a block that is whole and cached already.
     const mustStore = Math.floor((booking.promptTokens - 1) / row.info.blockSize) - cachedBlocks;
     row.truth.onPrefill(mustStore, booking.bookedMs, nowMs);
-    row.approximate?.use(booking.hashes, nowMs);
+    row.guess(booking.hashes, 0, nowMs);
     const computed = booking.promptTokens - event.cachedTokens;
     const isReporting = row.load !== undefined && row.load.prefillTokensPerMs > 0;
     if (wasAlone && !isReporting && computed >= RATE_TOKENS) {
@@ -96,9 +96,7 @@ export class LifeLine {
     this.#ledger.remove(booking, nowMs);
     if (!hasRun) return;
     row.learnServiceMs(nowMs - booking.bookedMs);
-    if (row.approximate === undefined) return;
-    row.approximate.use(booking.hashes, nowMs);
     const whole = Math.floor((booking.promptTokens + event.outputTokens) / row.info.blockSize);
-    row.approximate.useAnonymous(whole - (booking.hashes.length >> 1), nowMs);
+    row.guess(booking.hashes, whole - (booking.hashes.length >> 1), nowMs);
   }
 }

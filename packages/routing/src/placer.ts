@@ -3,13 +3,14 @@ import type { KvIndex } from '@busbar/kv-index';
 import { expectedOutput } from './booking.ts';
 import type { BookingLedger } from './booking-ledger.ts';
 import { Candidates, type Placement } from './candidates.ts';
-import { recordDecision } from './decision-record.ts';
+import { DecisionRecorder } from './decision-record.ts';
 import { collect, type Refusal } from './filter.ts';
 import type { HeldBlocks } from './held-blocks.ts';
 import type { Policy } from './policy.ts';
 import type { SlotPool } from './slot-pool.ts';
 import type { DecisionRecord, RequestEvent, RouterConfig, RouterEffect } from './types.ts';
 import type { WorkerColumns } from './worker-columns.ts';
+import type { WorkerPool } from './worker-pool.ts';
 import type { WorkerRow } from './worker-row.ts';
 
 export interface PlacerParts {
@@ -18,6 +19,7 @@ export interface PlacerParts {
   index: KvIndex;
   owners: SlotPool;
   columns: WorkerColumns;
+  bySlot: readonly (WorkerRow | undefined)[];
   predicted: HeldBlocks;
   ledger: BookingLedger;
   policy: Policy;
@@ -29,6 +31,7 @@ type Reply = Extract<RouterEffect, { kind: 'reply' }>;
 export class Placer {
   readonly #parts: PlacerParts;
   readonly #candidates: Candidates;
+  readonly #recorder: DecisionRecorder;
   /** A restarted router with the same id must not repeat its decision ids. */
   readonly #prefix: string;
   readonly #predicts: boolean;
@@ -37,17 +40,21 @@ export class Placer {
 
   constructor(parts: PlacerParts) {
     this.#parts = parts;
-    this.#candidates = new Candidates(parts.columns);
+    this.#candidates = new Candidates(parts.columns, parts.bySlot);
+    this.#recorder = new DecisionRecorder(
+      parts.policy.profile,
+      new Candidates(parts.columns, parts.bySlot),
+    );
     this.#prefix = `${parts.config.routerId}.${parts.rng.u32().toString(36)}.`;
     this.#predicts = parts.config.policy === 'predictive' || parts.config.policy === 'approximate';
   }
 
   /** The reply that places the request and is already booked, or why no worker can take it now. */
-  place(rows: readonly WorkerRow[], event: RequestEvent, nowMs: number): Reply | Refusal {
+  place(pool: WorkerPool, event: RequestEvent, nowMs: number): Reply | Refusal {
     const { config, policy, rng } = this.#parts;
     const { request, hashes } = event;
     const candidates = this.#candidates;
-    const refusal = collect(rows, request, candidates, nowMs, config.loadSilenceMs);
+    const refusal = collect(pool, request, candidates, nowMs, config.loadSilenceMs);
     if (refusal !== undefined) return refusal;
     const placement: Placement = {
       hashes,
@@ -60,7 +67,7 @@ export class Placer {
     const chosen = policy.choose(candidates, placement, rng);
     const decisionId = this.#prefix + (this.#decisions++).toString(36);
     const fields = { decisionId, model: request.model, policy: config.policy };
-    const record = recordDecision(fields, chosen, candidates, placement, policy);
+    const record = this.#recorder.record(fields, chosen, candidates, placement);
     const ttftMs = this.#predicts ? this.#ttftMs(record, chosen) : undefined;
     const cachedTokens = request.promptTokens - candidates.uncachedTokens[chosen]!;
     this.#book(decisionId, event, chosen, placement);
@@ -88,22 +95,35 @@ export class Placer {
     }
     const overlaps = this.#overlaps;
     index.match(placement.hashes, overlaps);
-    const { rows, slots, count, workers } = candidates;
+    const { slots, count, workers } = candidates;
     const { soleOwner, prefills, blockSize } = workers;
+    const { hashes, promptTokens } = placement;
+    const { seenBlocks, overlapBlocks, tieredBlocks, uncachedTokens } = candidates;
+    let lookedAt = -1;
+    let isAbsent = true;
+    candidates.hasTiers = false;
     for (let at = 0; at < count; at++) {
       const slot = slots[at]!;
       const owner = soleOwner[slot]!;
-      const seen = owner >= 0 ? overlaps[owner]! : longest(rows[at]!.deviceOwners, overlaps);
+      const seen =
+        owner >= 0 ? overlaps[owner]! : longest(candidates.row(at).deviceOwners, overlaps);
       let overlap = seen;
-      if (prefills[slot] !== 0) overlap = predicted.depth(slot, placement.hashes, seen);
+      if (prefills[slot] !== 0) {
+        // Most workers have seen equally much, so one look answers for them all.
+        if (seen !== lookedAt) {
+          lookedAt = seen;
+          isAbsent = predicted.isAbsent(hashes, seen);
+        }
+        if (!isAbsent) overlap = predicted.depth(slot, hashes, seen);
+      }
       let tiered = overlap;
-      if (owner < 0) tiered = Math.max(tiered, longest(rows[at]!.lowerOwners, overlaps));
-      candidates.seenBlocks[at] = seen;
-      candidates.overlapBlocks[at] = overlap;
-      candidates.tieredBlocks[at] = tiered;
+      if (owner < 0) tiered = Math.max(tiered, longest(candidates.row(at).lowerOwners, overlaps));
+      if (tiered > overlap) candidates.hasTiers = true;
+      seenBlocks[at] = seen;
+      overlapBlocks[at] = overlap;
+      tieredBlocks[at] = tiered;
       // An engine computes at least the last token, however much is cached.
-      const uncached = placement.promptTokens - tiered * blockSize[slot]!;
-      candidates.uncachedTokens[at] = Math.max(1, uncached);
+      uncachedTokens[at] = Math.max(1, promptTokens - tiered * blockSize[slot]!);
     }
   }
 
@@ -117,7 +137,7 @@ export class Placer {
   #book(decisionId: string, event: RequestEvent, chosen: number, placement: Placement): void {
     const { config, ledger } = this.#parts;
     const candidates = this.#candidates;
-    const row = candidates.rows[chosen]!;
+    const row = candidates.row(chosen);
     const seenBlocks = candidates.seenBlocks[chosen]!;
     ledger.add({
       decisionId,

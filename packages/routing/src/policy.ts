@@ -12,10 +12,10 @@ const TIE_MS = 0.1;
 
 /** How a router chooses among the workers that passed the filters. No policy has side effects on workers or bookings. */
 export interface Policy {
+  /** What the choice is made of; empty for a policy that predicts nothing. */
+  readonly profile: Profile;
   /** Index of the chosen candidate. Leaves the total of each in `candidates.cost`. */
   choose(candidates: Candidates, placement: Placement, rng: Rng): number;
-  /** The last choice's cost of one candidate by cause, in milliseconds. */
-  explain(at: number): Record<string, number>;
 }
 
 /** `active`: blocks of running requests by worker, kept only for policy `kv`. */
@@ -39,49 +39,27 @@ export function createPolicy(name: PolicyName, active: HeldBlocks | undefined): 
 
 /** Sums weighted terms and takes the cheapest. */
 class ProfilePolicy implements Policy {
-  readonly #profile: Profile;
+  readonly profile: Profile;
   readonly #tieRatio: number;
   readonly #tieMs: number;
-  readonly #names: readonly string[];
-  /** One column a term, kept from a choice to its explanations. */
-  #terms: Float64Array[];
 
   constructor(profile: Profile, tieRatio: number, tieMs: number) {
-    this.#profile = profile;
+    this.profile = profile;
     this.#tieRatio = tieRatio;
     this.#tieMs = tieMs;
-    this.#names = profile.map(([name]) => name);
-    this.#terms = profile.map(() => new Float64Array(0));
   }
 
   choose(candidates: Candidates, placement: Placement, rng: Rng): number {
     const { cost, count } = candidates;
-    if (this.#terms[0]!.length < count) {
-      this.#terms = this.#profile.map(() => new Float64Array(cost.length));
-    }
     cost.fill(0, 0, count);
-    for (let i = 0; i < this.#profile.length; i++) {
-      const [, weight, term] = this.#profile[i]!;
-      const column = this.#terms[i]!;
-      term(candidates, placement, column);
-      for (let at = 0; at < count; at++) {
-        const ms = column[at]! * weight;
-        column[at] = ms;
-        cost[at] = cost[at]! + ms;
-      }
-    }
+    for (const [, weight, term] of this.profile) term(candidates, placement, weight, cost);
     return chooseCheapest(cost, count, this.#tieRatio, this.#tieMs, rng);
-  }
-
-  explain(at: number): Record<string, number> {
-    const terms: Record<string, number> = {};
-    for (let i = 0; i < this.#names.length; i++) terms[this.#names[i]!] = this.#terms[i]![at]!;
-    return terms;
   }
 }
 
 /** Chooses without any prediction, so it has none to explain. */
 class UnpricedPolicy implements Policy {
+  readonly profile: Profile = [];
   readonly #pick: (candidates: Candidates, rng: Rng) => number;
 
   constructor(pick: (candidates: Candidates, rng: Rng) => number) {
@@ -92,22 +70,23 @@ class UnpricedPolicy implements Policy {
     candidates.cost.fill(0, 0, candidates.count);
     return this.#pick(candidates, rng);
   }
-
-  explain(): Record<string, number> {
-    return {};
-  }
 }
 
 /** Goes on from the worker that had the last turn, by name, so that joins and leaves do not start it over. */
 function createRoundRobin(): (candidates: Candidates) => number {
   const lastOfModel = new Map<string, string>();
-  return ({ rows, count }) => {
-    const { model } = rows[0]!.info;
+  return (candidates) => {
+    const { model } = candidates.row(0).info;
     const last = lastOfModel.get(model) ?? '';
     let next = 0;
-    while (next < count && rows[next]!.workerId <= last) next++;
-    if (next === count) next = 0;
-    lastOfModel.set(model, rows[next]!.workerId);
+    let end = candidates.count;
+    while (next < end) {
+      const middle = (next + end) >> 1;
+      if (candidates.row(middle).workerId <= last) next = middle + 1;
+      else end = middle;
+    }
+    if (next === candidates.count) next = 0;
+    lastOfModel.set(model, candidates.row(next).workerId);
     return next;
   };
 }

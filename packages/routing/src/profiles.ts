@@ -1,4 +1,4 @@
-import type { Candidates, Placement } from './candidates.ts';
+import type { Candidates } from './candidates.ts';
 import { evictionPrice } from './eviction-price.ts';
 import type { HeldBlocks } from './held-blocks.ts';
 import {
@@ -7,6 +7,7 @@ import {
   type Profile,
   queueWait,
   seatWait,
+  type Term,
   tierLoad,
 } from './terms.ts';
 
@@ -31,45 +32,42 @@ export function createKvProfile(active: HeldBlocks): Profile {
     [
       'decodeBlocksMs',
       1,
-      (candidates, { hashes, blocks }, out) => {
-        const blockMs = commonBlockMs(candidates);
+      (candidates, { hashes, blocks }, weight, cost) => {
+        const blockMs = weight * commonBlockMs(candidates);
         for (let at = 0; at < candidates.count; at++) {
           const slot = candidates.slots[at]!;
           const shared = active.depth(slot, hashes, 0);
-          out[at] = (active.blocksOf(slot) + blocks - shared) * blockMs;
+          cost[at]! += (active.blocksOf(slot) + blocks - shared) * blockMs;
         }
       },
     ],
   ];
 }
 
-function kvPrefillBlocks(
-  candidates: Candidates,
-  { promptTokens }: Placement,
-  out: Float64Array,
-): void {
+const kvPrefillBlocks: Term = (candidates, { promptTokens }, weight, cost) => {
   const { workers, slots, count, overlapBlocks } = candidates;
-  const blockMs = commonBlockMs(candidates);
+  const blockMs = weight * commonBlockMs(candidates);
   for (let at = 0; at < count; at++) {
     const slot = slots[at]!;
     const raw = (workers.prefillTokens[slot]! + promptTokens) / workers.blockSize[slot]!;
-    out[at] = Math.max(0, raw - overlapBlocks[at]!) * blockMs;
+    cost[at]! += Math.max(0, raw - overlapBlocks[at]!) * blockMs;
   }
-}
+};
 
 /** Running requests, each counted as one decode step. */
 export const LOAD_PROFILE: Profile = [
   [
     'requestsMs',
     1,
-    ({ workers, slots, count, rows }, _placement, out) => {
-      const stepMs = Math.max(rows[0]!.info.decodeStepMs, 1e-3);
-      for (let at = 0; at < count; at++) out[at] = workers.requests[slots[at]!]! * stepMs;
+    (candidates, _placement, weight, cost) => {
+      const { workers, slots, count } = candidates;
+      const stepMs = weight * Math.max(candidates.row(0).info.decodeStepMs, 1e-3);
+      for (let at = 0; at < count; at++) cost[at]! += workers.requests[slots[at]!]! * stepMs;
     },
   ],
 ];
 
-function commonBlockMs({ rows }: Candidates): number {
-  const { info } = rows[0]!;
+function commonBlockMs(candidates: Candidates): number {
+  const { info } = candidates.row(0);
   return info.blockSize / info.prefillTokensPerMs;
 }

@@ -1,7 +1,12 @@
 import type { Candidates, Placement } from './candidates.ts';
 
-/** Writes into `out`, for each candidate, the predicted milliseconds that one cause adds when it takes the request. */
-export type Term = (candidates: Candidates, placement: Placement, out: Float64Array) => void;
+/** Adds to `cost`, for each candidate, `weight` times the milliseconds that one cause is predicted to take or to cost. */
+export type Term = (
+  candidates: Candidates,
+  placement: Placement,
+  weight: number,
+  cost: Float64Array,
+) => void;
 
 /** A scoring profile as data: terms by name with their weights, summed. */
 export type Profile = readonly (readonly [name: string, weight: number, term: Term])[];
@@ -12,73 +17,61 @@ const LOAD_SPEEDUP = 8;
 const STEP_SHARE = 1 / 16;
 
 /** Prompt tokens that are computed before this request, at the worker's rate. The head of its line is partly done. */
-export function queueWait(
-  { workers, slots, count }: Candidates,
-  { nowMs }: Placement,
-  out: Float64Array,
-): void {
-  const { prefillTokens, headTokens, headSinceMs, prefillTokensPerMs } = workers;
+export const queueWait: Term = ({ workers, slots, count }, { nowMs }, weight, cost) => {
+  const { prefillTokens, headTokens, headSinceMs, msPerToken } = workers;
   for (let at = 0; at < count; at++) {
     const slot = slots[at]!;
-    const rate = prefillTokensPerMs[slot]!;
-    const done = Math.min(headTokens[slot]!, (nowMs - headSinceMs[slot]!) * rate);
-    out[at] = (prefillTokens[slot]! - done) / rate;
+    const ahead = prefillTokens[slot]!;
+    if (ahead === 0) continue;
+    const elapsedMs = nowMs - headSinceMs[slot]!;
+    const msPer = msPerToken[slot]!;
+    cost[at]! += weight * (ahead * msPer - Math.min(headTokens[slot]! * msPer, elapsedMs));
   }
-}
+};
 
 /**
  * Until running requests make room, when the worker has no seat or no blocks left for another. Both free themselves once per
  * mean service time.
  */
-export function seatWait(
-  { workers, slots, count, uncachedTokens }: Candidates,
-  _placement: Placement,
-  out: Float64Array,
-): void {
-  const { requests, maxRunning, kvTokens, capacityBlocks, blockSize, serviceMs } = workers;
+export const seatWait: Term = (candidates, _placement, weight, cost) => {
+  const { workers, slots, count, uncachedTokens } = candidates;
+  const { requests, maxRunning, kvTokens, capacityTokens, serviceMs } = workers;
   for (let at = 0; at < count; at++) {
     const slot = slots[at]!;
-    const seats = (requests[slot]! + 1 - maxRunning[slot]!) / maxRunning[slot]!;
     const held = kvTokens[slot]!;
-    const lack = held + uncachedTokens[at]! - capacityBlocks[slot]! * blockSize[slot]!;
-    const blocks = lack > 0 && held > 0 ? lack / held : 0;
-    out[at] = Math.max(0, seats, blocks) * serviceMs[slot]!;
+    const lack = held + uncachedTokens[at]! - capacityTokens[slot]!;
+    const excess = requests[slot]! + 1 - maxRunning[slot]!;
+    if (lack <= 0 && excess <= 0) continue;
+    const blocks = held === 0 ? 0 : lack / held;
+    cost[at]! += weight * Math.max(0, blocks, excess / maxRunning[slot]!) * serviceMs[slot]!;
   }
-}
+};
 
 /** The request's own uncached tokens at the worker's rate. */
-export function ownPrefill(
-  { workers, slots, count, uncachedTokens }: Candidates,
-  _placement: Placement,
-  out: Float64Array,
-): void {
+export const ownPrefill: Term = (candidates, _placement, weight, cost) => {
+  const { workers, slots, count, uncachedTokens } = candidates;
+  const { msPerToken } = workers;
   for (let at = 0; at < count; at++) {
-    out[at] = uncachedTokens[at]! / workers.prefillTokensPerMs[slots[at]!]!;
+    cost[at]! += weight * uncachedTokens[at]! * msPerToken[slots[at]!]!;
   }
-}
+};
 
 /** Blocks that lie on a lower tier and must be loaded. */
-export function tierLoad(
-  { workers, slots, count, tieredBlocks, overlapBlocks }: Candidates,
-  _placement: Placement,
-  out: Float64Array,
-): void {
+export const tierLoad: Term = (candidates, _placement, weight, cost) => {
+  const { workers, slots, count, tieredBlocks, overlapBlocks } = candidates;
+  if (!candidates.hasTiers) return;
   for (let at = 0; at < count; at++) {
-    const blocks = tieredBlocks[at]! - overlapBlocks[at]!;
     const slot = slots[at]!;
-    const rate = workers.prefillTokensPerMs[slot]! * LOAD_SPEEDUP;
-    out[at] = blocks === 0 ? 0 : (blocks * workers.blockSize[slot]!) / rate;
+    const tokens = (tieredBlocks[at]! - overlapBlocks[at]!) * workers.blockSize[slot]!;
+    cost[at]! += (weight * tokens * workers.msPerToken[slot]!) / LOAD_SPEEDUP;
   }
-}
+};
 
 /** Running sequences share each engine step with the new one. */
-export function decodeInterference(
-  { workers, slots, count }: Candidates,
-  _placement: Placement,
-  out: Float64Array,
-): void {
+export const decodeInterference: Term = ({ workers, slots, count }, _placement, weight, cost) => {
+  const { requests, decodeStepMs } = workers;
   for (let at = 0; at < count; at++) {
     const slot = slots[at]!;
-    out[at] = workers.requests[slot]! * workers.decodeStepMs[slot]! * STEP_SHARE;
+    cost[at]! += weight * STEP_SHARE * requests[slot]! * decodeStepMs[slot]!;
   }
-}
+};

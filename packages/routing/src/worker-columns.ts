@@ -19,25 +19,27 @@ export class WorkerColumns {
 
   /** Written by the row: what the worker announced, reported and proved. */
   blockSize = new Float64Array(FIRST_SIZE);
-  capacityBlocks = new Float64Array(FIRST_SIZE);
+  capacityTokens = new Float64Array(FIRST_SIZE);
   /** Longest prompt that the worker takes. */
   promptLimit = new Float64Array(FIRST_SIZE);
   maxRunning = new Float64Array(FIRST_SIZE);
-  prefillTokensPerMs = new Float64Array(FIRST_SIZE);
+  /** Of prefill. */
+  msPerToken = new Float64Array(FIRST_SIZE);
   decodeStepMs = new Float64Array(FIRST_SIZE);
   /** From booking to end of a request. */
   serviceMs = new Float64Array(FIRST_SIZE);
-  /** Blocks of the working set. */
-  usedBlocks = new Float64Array(FIRST_SIZE);
+  /** Of the working set. */
+  usedTokens = new Float64Array(FIRST_SIZE);
   /** Last sign of life; minus infinity for a worker that must not get requests. */
   openMs = new Float64Array(FIRST_SIZE);
   /** The index owner whose overlap counts, when there is exactly one; otherwise -1. */
-  soleOwner = new Float64Array(FIRST_SIZE);
+  soleOwner = new Int32Array(FIRST_SIZE);
 
   /** Makes room for `slot` and sets it to zero everywhere. */
   open(slot: number): void {
     while (slot >= this.requests.length) this.#grow();
     for (const column of COLUMNS) this[column][slot] = 0;
+    this.soleOwner[slot] = -1;
   }
 
   #grow(): void {
@@ -46,6 +48,9 @@ export class WorkerColumns {
       wider.set(this[column]);
       this[column] = wider;
     }
+    const owners = new Int32Array(this.soleOwner.length * 2);
+    owners.set(this.soleOwner);
+    this.soleOwner = owners;
   }
 }
 
@@ -57,13 +62,12 @@ const COLUMNS = [
   'headSinceMs',
   'kvTokens',
   'blockSize',
-  'capacityBlocks',
+  'capacityTokens',
   'promptLimit',
   'maxRunning',
-  'prefillTokensPerMs',
+  'msPerToken',
   'decodeStepMs',
   'serviceMs',
-  'usedBlocks',
+  'usedTokens',
   'openMs',
-  'soleOwner',
 ] as const satisfies readonly (keyof WorkerColumns)[];

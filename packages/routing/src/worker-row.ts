@@ -39,7 +39,7 @@ export class WorkerRow {
   syncAttempts = 0;
   readonly stream: KvStream;
   readonly truth: TruthLedger;
-  /** The router's own guess; kept only while it is needed. */
+  /** The router's own guess; made at the first use, kept only while it is needed. */
   approximate: ApproximateCache | undefined;
   readonly workingSet: WorkingSet;
   /** Shared by all workers of the model. */
@@ -50,6 +50,7 @@ export class WorkerRow {
   /** Owners whose overlap counts now: one a rank on the device, the router's own guess, or none. */
   deviceOwners: number[] = [];
   lowerOwners: number[] = [];
+  #isGuessing = false;
   readonly #prefillRate: LearnedRate;
   readonly #decodeStepMs: LearnedRate;
   readonly #serviceMs: LearnedRate;
@@ -78,7 +79,7 @@ export class WorkerRow {
     this.#owners = parts.owners;
     this.#columns.open(slot);
     this.#columns.blockSize[slot] = info.blockSize;
-    this.#columns.capacityBlocks[slot] = this.capacityBlocks;
+    this.#columns.capacityTokens[slot] = this.capacityBlocks * info.blockSize;
     // One token of the context is left for the answer.
     this.#columns.promptLimit[slot] = Math.min(
       info.contextTokens - 1,
@@ -126,12 +127,24 @@ export class WorkerRow {
   /** A request with these blocks was placed here. */
   use(hashes: Uint32Array, nowMs: number): void {
     this.workingSet.use(hashes, nowMs);
-    this.#columns.usedBlocks[this.slot] = this.workingSet.blocks;
+    this.#columns.usedTokens[this.slot] = this.workingSet.blocks * this.info.blockSize;
+  }
+
+  /** The prompt and `outputBlocks` more went through this worker's cache, whatever its events say of it. */
+  guess(hashes: Uint32Array, outputBlocks: number, nowMs: number): void {
+    if (!this.#isGuessing) return;
+    if (this.approximate === undefined) {
+      const owner = this.#owners.take();
+      this.approximate = new ApproximateCache(this.#index, owner, this.capacityBlocks);
+      this.refreshOwners();
+    }
+    this.approximate.use(hashes, nowMs);
+    this.approximate.useAnonymous(outputBlocks, nowMs);
   }
 
   expireUse(nowMs: number): void {
     this.workingSet.expire(nowMs);
-    this.#columns.usedBlocks[this.slot] = this.workingSet.blocks;
+    this.#columns.usedTokens[this.slot] = this.workingSet.blocks * this.info.blockSize;
   }
 
   /** Whether the worker gets requests; call after what this depends on changed. */
@@ -172,16 +185,9 @@ export class WorkerRow {
     const { state, isConfirmed } = this.truth;
     this.deviceOwners = [];
     this.lowerOwners = [];
-    if (state === 'approximate' || (state === 'events' && !isConfirmed)) {
-      this.approximate ??= new ApproximateCache(
-        this.#index,
-        this.#owners.take(),
-        this.capacityBlocks,
-      );
-      this.deviceOwners.push(this.approximate.owner);
-    } else {
-      this.#dropApproximate();
-    }
+    this.#isGuessing = state === 'approximate' || (state === 'events' && !isConfirmed);
+    if (!this.#isGuessing) this.#dropApproximate();
+    if (this.approximate !== undefined) this.deviceOwners.push(this.approximate.owner);
     if (state === 'events') {
       for (const [key, owner] of this.#eventOwners) {
         (key % TIERS.length === 0 ? this.deviceOwners : this.lowerOwners).push(owner);
@@ -192,7 +198,7 @@ export class WorkerRow {
   }
 
   #writeRates(): void {
-    this.#columns.prefillTokensPerMs[this.slot] = this.#prefillRate.value;
+    this.#columns.msPerToken[this.slot] = 1 / this.#prefillRate.value;
     this.#columns.decodeStepMs[this.slot] = this.#decodeStepMs.value;
     this.#columns.serviceMs[this.slot] = this.#serviceMs.value;
   }

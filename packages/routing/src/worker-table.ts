@@ -1,68 +1,72 @@
 import { assert } from '@busbar/base';
+import type { WorkerInfo } from '@busbar/protocol';
 import { SlotPool } from './slot-pool.ts';
+import { WorkerPool } from './worker-pool.ts';
 import type { WorkerRow } from './worker-row.ts';
 
-/** Every worker of the router, by name and by model, always in the order of their names so that runs repeat. */
+/** Every worker of the router: by name, by slot, and in the pool of its model. */
 export class WorkerTable {
   readonly slots = new SlotPool();
+  /** Rows by slot; the places of free slots are empty. */
+  readonly bySlot: (WorkerRow | undefined)[] = [];
   readonly #byId = new Map<string, WorkerRow>();
-  readonly #byModel = new Map<string, WorkerRow[]>();
-
-  get size(): number {
-    return this.#byId.size;
-  }
+  readonly #pools = new Map<string, WorkerPool>();
 
   get(workerId: string): WorkerRow | undefined {
     return this.#byId.get(workerId);
   }
 
-  /** Workers of one model, in order; empty when nobody serves it. */
-  ofModel(model: string): readonly WorkerRow[] {
-    return this.#byModel.get(model) ?? NOBODY;
+  /** Workers of one model; undefined when nobody serves it. */
+  pool(model: string): WorkerPool | undefined {
+    return this.#pools.get(model);
   }
 
+  /** The pool for a worker that is about to be added. */
+  openPool(info: WorkerInfo): WorkerPool {
+    const known = this.#pools.get(info.model);
+    if (known !== undefined) return known;
+    const pool = new WorkerPool(info);
+    this.#pools.set(info.model, pool);
+    return pool;
+  }
+
+  /** Adds a row whose slot came from `slots`. */
   add(row: WorkerRow): void {
     assert(!this.#byId.has(row.workerId), `worker ${row.workerId} is already in the table`);
     this.#byId.set(row.workerId, row);
-    const rows = this.#byModel.get(row.info.model) ?? [];
-    this.#byModel.set(row.info.model, rows);
-    const at = rows.findIndex((other) => other.workerId > row.workerId);
-    rows.splice(at < 0 ? rows.length : at, 0, row);
+    this.bySlot[row.slot] = row;
+    this.openPool(row.info).add(row);
   }
 
-  /** Takes the row out; the caller has emptied it. */
+  /** Takes out a row that the caller has emptied. */
   remove(row: WorkerRow): void {
+    const pool = this.openPool(row.info);
+    pool.remove(row);
+    if (pool.rows.length === 0) this.#pools.delete(pool.model);
     this.#byId.delete(row.workerId);
-    const rows = this.#byModel.get(row.info.model) ?? [];
-    rows.splice(rows.indexOf(row), 1);
-    if (rows.length === 0) this.#byModel.delete(row.info.model);
+    this.bySlot[row.slot] = undefined;
     this.slots.release(row.slot);
   }
 
   /** All rows, sorted by name. */
-  rows(): WorkerRow[] {
+  sorted(): WorkerRow[] {
     return [...this.#byId.values()].toSorted((a, b) => (a.workerId < b.workerId ? -1 : 1));
   }
 
-  /** All rows in no particular order, without a copy. */
+  /** All rows in the order in which they joined. */
   all(): Iterable<WorkerRow> {
     return this.#byId.values();
   }
 
   checkInvariants(): void {
     let listed = 0;
-    const slots = new Set<number>();
-    for (const [model, rows] of this.#byModel) {
-      listed += rows.length;
-      rows.forEach((row, at) => {
-        assert(row.info.model === model, `${row.workerId} is under its model`);
-        assert(this.#byId.get(row.workerId) === row, `${row.workerId} is known by name`);
-        assert(at === 0 || rows[at - 1]!.workerId < row.workerId, `${model}: rows are sorted`);
-        slots.add(row.slot);
-      });
+    for (const pool of this.#pools.values()) {
+      pool.checkInvariants();
+      listed += pool.rows.length;
     }
-    assert(listed === this.#byId.size && slots.size === listed, 'each worker has one row and slot');
+    for (const row of this.#byId.values()) {
+      assert(this.bySlot[row.slot] === row, `${row.workerId} has a slot of its own`);
+    }
+    assert(listed === this.#byId.size, 'each worker is in one pool');
   }
 }
-
-const NOBODY: readonly WorkerRow[] = [];
