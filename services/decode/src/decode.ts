@@ -31,7 +31,6 @@ export async function createDecode(
   });
   const info = await engine.start(worker, new AbortController().signal);
   const reporter = new LoadReporter(
-    context.clock,
     () => worker.facts(),
     (data) => {
       // A heartbeat that would arrive late is worse than none.
@@ -39,7 +38,7 @@ export async function createDecode(
         bus.publish(subjects.load(id), data);
     },
   );
-  worker.open(info, () => reporter.touch());
+  worker.open(info, () => reporter.send());
   const subscriptions: Subscription[] = [
     bus.subscribe(subjects.work(id), (message: BusMessage) => worker.onWork(message)),
     bus.subscribe(subjects.cancel(id), (message: BusMessage) => worker.onCancel(message)),

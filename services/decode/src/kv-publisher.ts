@@ -1,14 +1,30 @@
 import type { KvChanges } from '@busbar/engine';
-import { encodeKvBatch, limit, splitKvChanges, type Tier } from '@busbar/protocol';
+import { encodeKvBatch, type KvChange, limit, splitKvChanges, type Tier } from '@busbar/protocol';
 import type { DecodeMetrics } from './metrics.ts';
 
-/** Numbers the changes of the KV cache and sends them, in batches that fit one message. */
+/**
+ * Running sequences fill a block here and there in nearly every step. A message for each would wake the bus and every
+ * router, so few blocks wait this long for company.
+ */
+const GATHER_MS = 25;
+/** A prefill is worth telling at once: its blocks are what the next request may look for. */
+const EAGER_BLOCKS = 8;
+
+interface Cache {
+  dpRank: number;
+  tier: Tier;
+  changes: KvChange[];
+}
+
+/** Numbers the changes of the KV cache and sends them, gathered for a moment, in batches that fit one message. */
 export class KvPublisher {
   readonly #epoch: number;
   readonly #metrics: DecodeMetrics;
   readonly #publish: (data: Uint8Array) => boolean;
-  readonly #caches = new Map<string, { dpRank: number; tier: Tier }>();
+  readonly #caches = new Map<string, Cache>();
   #sequence = 0;
+  #waitingBlocks = 0;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(epoch: number, metrics: DecodeMetrics, publish: (data: Uint8Array) => boolean) {
     this.#epoch = epoch;
@@ -16,26 +32,51 @@ export class KvPublisher {
     this.#publish = publish;
   }
 
-  /** Number of the last batch; a snapshot taken now is valid at it. */
+  /** Number of the last batch that was sent. */
   get sequence(): number {
     return this.#sequence;
   }
 
   send({ dpRank, tier, changes }: KvChanges): void {
-    this.#caches.set(`${dpRank}.${tier}`, { dpRank, tier });
+    const key = `${dpRank}.${tier}`;
+    let cache = this.#caches.get(key);
+    if (cache === undefined) {
+      cache = { dpRank, tier, changes: [] };
+      this.#caches.set(key, cache);
+    }
+    for (const change of changes) {
+      cache.changes.push(change);
+      this.#waitingBlocks += change.kind === 'cleared' ? EAGER_BLOCKS : change.hashes.length >> 1;
+    }
+    if (this.#waitingBlocks >= EAGER_BLOCKS) this.flush();
+    else this.#timer ??= setTimeout(() => this.flush(), GATHER_MS);
+  }
+
+  /** Sends what waits now; a snapshot taken right after is valid at `sequence`. */
+  flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#waitingBlocks = 0;
+    for (const cache of this.#caches.values()) this.#flushCache(cache);
+  }
+
+  /** The engine's cache began anew. */
+  clear(): void {
+    for (const { dpRank, tier } of this.#caches.values()) {
+      this.send({ dpRank, tier, changes: [{ kind: 'cleared' }] });
+    }
+  }
+
+  #flushCache(cache: Cache): void {
+    if (cache.changes.length === 0) return;
+    const { dpRank, tier, changes } = cache;
+    cache.changes = [];
     for (const part of splitKvChanges(changes, limit('messageBytes'))) {
       const sequence = ++this.#sequence;
       const data = encodeKvBatch({ epoch: this.#epoch, sequence, dpRank, tier, changes: part });
       this.#metrics.kvBatches.inc();
       // A batch that could not be sent leaves a hole in the sequence, upon which routers ask for a snapshot.
       if (!this.#publish(data)) this.#metrics.lostMessages('kv');
-    }
-  }
-
-  /** The engine's cache began anew. */
-  clear(): void {
-    for (const cache of this.#caches.values()) {
-      this.send({ ...cache, changes: [{ kind: 'cleared' }] });
     }
   }
 }

@@ -1,9 +1,5 @@
-import type { Clock } from '@busbar/base';
 import type { EngineLoad } from '@busbar/engine';
 import { encodeWorkerLoad, limit, type WorkerLoad } from '@busbar/protocol';
-
-/** Least time between two heartbeats when requests come and go quickly. */
-const MIN_GAP_MS = 25;
 
 export interface LoadFacts {
   epoch: number;
@@ -13,39 +9,27 @@ export interface LoadFacts {
   load: EngineLoad;
 }
 
-/** The heartbeat of a worker: regularly, and soon after its number of requests changed. */
+/**
+ * The heartbeat of a worker: regularly, and at once when it takes no more requests. Routers know from their own bookings
+ * what comes and goes in between.
+ */
 export class LoadReporter {
-  readonly #clock: Clock;
   readonly #read: () => LoadFacts;
   readonly #publish: (data: Uint8Array) => void;
   readonly #interval: NodeJS.Timeout;
-  #soon: NodeJS.Timeout | undefined;
-  #sentAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(clock: Clock, read: () => LoadFacts, publish: (data: Uint8Array) => void) {
-    this.#clock = clock;
+  constructor(read: () => LoadFacts, publish: (data: Uint8Array) => void) {
     this.#read = read;
     this.#publish = publish;
     this.#interval = setInterval(() => this.send(), limit('loadIntervalMs'));
   }
 
   send(): void {
-    clearTimeout(this.#soon);
-    this.#soon = undefined;
-    this.#sentAtMs = this.#clock.monotonicMs();
     this.#publish(encodeWorkerLoad(toWorkerLoad(this.#read())));
-  }
-
-  /** Something changed that routers should know before the next regular heartbeat. */
-  touch(): void {
-    if (this.#soon !== undefined) return;
-    const waitMs = this.#sentAtMs + MIN_GAP_MS - this.#clock.monotonicMs();
-    this.#soon = setTimeout(() => this.send(), Math.max(1, waitMs));
   }
 
   stop(): void {
     clearInterval(this.#interval);
-    clearTimeout(this.#soon);
   }
 }
 

@@ -21,6 +21,7 @@ import { type Stream, Streams } from './streams.ts';
 import { TokenSender } from './token-sender.ts';
 import { badRequest, type Work, WorkIntake } from './work-intake.ts';
 
+const NOTHING = new Uint8Array(0);
 const ACCEPTED: WorkAck = { kind: 'accepted' };
 
 /** Everything between the bus and the engine of one worker. All of it is synchronous: one message in, effects out. */
@@ -60,7 +61,10 @@ export class Worker implements EngineSink {
     this.#snapshots = new KvSnapshots({
       epoch,
       clock,
-      read: () => ({ sequence: this.#kv.sequence, sets: engine.blocks() }),
+      read: () => {
+        this.#kv.flush();
+        return { sequence: this.#kv.sequence, sets: engine.blocks() };
+      },
     });
   }
 
@@ -68,7 +72,7 @@ export class Worker implements EngineSink {
     return this.#streams.size;
   }
 
-  /** From now on the worker takes requests; `onChange` hears when their number changes. */
+  /** From now on the worker takes requests; `onChange` hears when it takes no more. */
   open(info: WorkerInfo, onChange: () => void): void {
     this.#info = info;
     this.#onChange = onChange;
@@ -100,6 +104,7 @@ export class Worker implements EngineSink {
     this.#isDraining = true;
     this.#isStopping = true;
     await this.#engine.stop();
+    this.#kv.flush();
   }
 
   onWork(message: BusMessage): void {
@@ -117,6 +122,8 @@ export class Worker implements EngineSink {
       const key = this.#streams.keyOf(frontendId, streamId);
       if (key !== undefined) this.#engine.abort(key);
     }
+    // A frontend that has heard nothing for a while asks so whether this process still runs.
+    message.respond(NOTHING);
   }
 
   onKvSync(message: BusMessage): void {
@@ -238,7 +245,6 @@ export class Worker implements EngineSink {
       return result;
     }
     this.#metrics.promptTokens.inc(tokens.length);
-    this.#onChange();
     return ACCEPTED;
   }
 
@@ -250,7 +256,6 @@ export class Worker implements EngineSink {
     else this.#metrics.completed.inc();
     stream.span.set({ outputTokens: stream.position, finish: delta.finish });
     stream.span.end(isFailed ? delta.error?.code : undefined);
-    this.#onChange();
     if (this.#streams.size > 0) return;
     for (const resolve of this.#idle.splice(0)) resolve();
   }

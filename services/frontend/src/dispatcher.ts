@@ -40,11 +40,10 @@ export class Dispatcher implements GenerationHost {
     this.#life = new LifePublisher(bus, subjects, id, metrics);
     this.#workers = new WorkerWatch({
       bus,
-      subjects,
       clock,
       host: {
         lose: (candidate, error) => this.lose(candidate, error),
-        isListening: (workerId, timeoutMs) => this.#sender.isListening(workerId, timeoutMs),
+        probe: (workerId, timeoutMs) => this.#sender.probe(workerId, timeoutMs),
       },
     });
     this.#streams = new Streams({

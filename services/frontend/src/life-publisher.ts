@@ -13,7 +13,7 @@ import type { FrontendMetrics } from './metrics.ts';
  * Each message wakes the bus and every router, which costs more than what it says; and a router learns of the bookings of others
  * well within one engine step.
  */
-const BATCH_MS = 10;
+const BATCH_MS = 20;
 const RETRY_MS = 200;
 const MAX_WAITING = 16_384;
 const MAX_EVENTS = 512;

@@ -82,8 +82,9 @@ export class ScriptedWorker {
     this.id = id;
     this.bus = bus;
     this.script = script;
-    bus.subscribe(SUBJECTS.cancel(id), ({ data }) => {
-      this.cancelled.push(...decodeCancel(data).streamIds);
+    bus.subscribe(SUBJECTS.cancel(id), (message) => {
+      this.cancelled.push(...decodeCancel(message.data).streamIds);
+      message.respond(new Uint8Array(0));
     });
     bus.subscribe(SUBJECTS.work(id), (message) => {
       const { header, tokens } = decodeWork(message.data);

@@ -59,14 +59,14 @@ export class WorkSender {
     }
   }
 
-  /** False when nobody listens under the name of this worker any more; true when it is there or cannot be known. */
-  async isListening(workerId: string, timeoutMs: number): Promise<boolean> {
+  /** Asks for a sign of life; `gone` when nobody listens under the name of this worker any more. */
+  async probe(workerId: string, timeoutMs: number): Promise<'alive' | 'silent' | 'gone'> {
     try {
       const nothing = encodeCancel(this.#frontendId, []);
       await this.#bus.request(this.#subjects.cancel(workerId), nothing, { timeoutMs });
-      return true;
+      return 'alive';
     } catch (error) {
-      return !(error instanceof BusError && error.code === 'BUS_NO_RESPONDERS');
+      return error instanceof BusError && error.code === 'BUS_NO_RESPONDERS' ? 'gone' : 'silent';
     }
   }
 

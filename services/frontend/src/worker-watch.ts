@@ -1,11 +1,11 @@
 import type { Clock } from '@busbar/base';
-import { type Bus, BusError, type Subscription } from '@busbar/bus';
-import { lastToken, limit, type Subjects } from '@busbar/protocol';
+import { type Bus, BusError } from '@busbar/bus';
+import { limit } from '@busbar/protocol';
 import type { Candidate } from './candidate.ts';
 import { FrontendError, type FrontendErrorCode } from './errors.ts';
 
 const SWEEP_MS = 100;
-/** Silence after which a worker is asked whether it is still there: the routers' own limit and one heartbeat. */
+/** Silence after which a worker with streams is asked whether it is still there. */
 const PROBE_AFTER_MS = limit('loadSilenceMs') + limit('loadIntervalMs');
 const PROBE_TIMEOUT_MS = 500;
 /** A stream whose tokens may be lost has so long to show the next ones; longer while it may still be in prefill. */
@@ -23,33 +23,29 @@ interface WatchedWorker {
 
 export interface WorkerWatchHost {
   lose(candidate: Candidate, error: FrontendError): void;
-  /** False when nobody listens under the name of this worker any more. */
-  isListening(workerId: string, timeoutMs: number): Promise<boolean>;
+  /** Asks the worker for a sign of life; `gone` when nobody listens under its name any more. */
+  probe(workerId: string, timeoutMs: number): Promise<'alive' | 'silent' | 'gone'>;
 }
 
 /**
- * Notices within half a second that a worker with our streams is gone: its heartbeats stop, and then the bus says that
- * nobody listens under its name. A worker that is connected but silent counts as gone when its lease has run out. Also
- * bounds how long a stream waits after an outage of the bus, and for a worker that sends heartbeats but no tokens.
+ * Notices within half a second that a worker with our streams is gone: tokens stop, and the bus says that nobody listens
+ * under its name. A worker that is connected but answers nothing counts as gone after the time of a lease. Also bounds how
+ * long a stream waits after an outage of the bus, and for a worker that answers but sends no tokens. Heartbeats are not
+ * heard here: they would wake every frontend for every worker, also for those that it has nothing to do with.
  */
 export class WorkerWatch {
   readonly #clock: Clock;
   readonly #host: WorkerWatchHost;
   readonly #workers = new Map<string, WatchedWorker>();
-  readonly #subscription: Subscription;
   readonly #stopStatus: () => void;
   readonly #timer: NodeJS.Timeout;
   #lastSweepMs: number;
   #outageSinceMs: number | undefined;
 
-  constructor(options: { bus: Bus; subjects: Subjects; clock: Clock; host: WorkerWatchHost }) {
+  constructor(options: { bus: Bus; clock: Clock; host: WorkerWatchHost }) {
     this.#clock = options.clock;
     this.#host = options.host;
     this.#lastSweepMs = options.clock.monotonicMs();
-    this.#subscription = options.bus.subscribe(options.subjects.loadAll, (message) => {
-      const worker = this.#workers.get(lastToken(message.subject));
-      if (worker !== undefined) worker.lastHeardMs = this.#clock.monotonicMs();
-    });
     this.#stopStatus = options.bus.onStatus((status) => {
       if (status === 'disconnected') this.#outageSinceMs ??= this.#clock.monotonicMs();
       if (status === 'reconnected') this.#onReconnected();
@@ -108,7 +104,6 @@ export class WorkerWatch {
 
   stop(): void {
     clearInterval(this.#timer);
-    this.#subscription.unsubscribe();
     this.#stopStatus();
   }
 
@@ -132,7 +127,7 @@ export class WorkerWatch {
       return;
     }
     if (nowMs - worker.lastTokenMs > limit('streamSilenceMs')) {
-      this.#loseAll(workerId, 'FRONTEND_WORKER_LOST', 'heartbeats but no tokens');
+      this.#loseAll(workerId, 'FRONTEND_WORKER_LOST', 'it answers but sends no tokens');
       return;
     }
     if (silentMs > PROBE_AFTER_MS) void this.#probe(workerId, worker);
@@ -148,9 +143,11 @@ export class WorkerWatch {
   async #probe(workerId: string, worker: WatchedWorker): Promise<void> {
     if (worker.isProbed) return;
     worker.isProbed = true;
-    const isListening = await this.#host.isListening(workerId, PROBE_TIMEOUT_MS);
+    const sign = await this.#host.probe(workerId, PROBE_TIMEOUT_MS);
     worker.isProbed = false;
-    if (isListening || this.#workers.get(workerId) !== worker) return;
+    if (this.#workers.get(workerId) !== worker) return;
+    if (sign === 'alive') worker.lastHeardMs = this.#clock.monotonicMs();
+    if (sign !== 'gone') return;
     this.#loseAll(workerId, 'FRONTEND_WORKER_LOST', 'nobody listens under its name');
   }
 
