@@ -77,7 +77,6 @@ class Core implements RouterCore {
     if (known !== undefined) {
       if (known.epoch === epoch && JSON.stringify(known.info) === JSON.stringify(info)) {
         known.heardMs = nowMs;
-        known.isDraining = false;
         known.refreshOpen();
         this.#drain(nowMs, effects);
         return effects;

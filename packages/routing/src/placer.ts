@@ -7,6 +7,7 @@ import { DecisionRecorder } from './decision-record.ts';
 import { collect, type Refusal } from './filter.ts';
 import type { HeldBlocks } from './held-blocks.ts';
 import type { Policy } from './policy.ts';
+import { LATER_TERMS } from './profiles.ts';
 import type { SlotPool } from './slot-pool.ts';
 import type { DecisionRecord, RequestEvent, RouterConfig, RouterEffect } from './types.ts';
 import type { WorkerColumns } from './worker-columns.ts';
@@ -127,11 +128,13 @@ export class Placer {
     }
   }
 
-  /** What will pass before the first token: everything that the terms predict but the price paid later. */
+  /** What will pass before the first token: what the terms predict, without what others pay for later. */
   #ttftMs(record: DecisionRecord, chosen: number): number {
     const { terms, totalMs } = record.candidates[0]!;
     const { workers, slots } = this.#candidates;
-    return totalMs - (terms['evictionPriceMs'] ?? 0) + workers.decodeStepMs[slots[chosen]!]!;
+    let laterMs = 0;
+    for (const name of LATER_TERMS) laterMs += terms[name] ?? 0;
+    return totalMs - laterMs + workers.decodeStepMs[slots[chosen]!]!;
   }
 
   #book(decisionId: string, event: RequestEvent, chosen: number, placement: Placement): void {

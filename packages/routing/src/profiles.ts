@@ -11,11 +11,16 @@ import {
   tierLoad,
 } from './terms.ts';
 
+/** Terms of it that the request itself does not wait for. */
+export const LATER_TERMS: readonly string[] = ['computeMs', 'evictionPriceMs'];
+
 /** The cost of policies `predictive` and `approximate`: predicted milliseconds, lower wins. */
 export const PREDICTIVE_PROFILE: Profile = [
   ['queueWaitMs', 1, queueWait],
   ['seatWaitMs', 1, seatWait],
   ['ownPrefillMs', 1, ownPrefill],
+  // Whoever comes later waits for this prefill too: of two equal waits, the one with less work is better.
+  ['computeMs', 0.25, ownPrefill],
   ['tierLoadMs', 1, tierLoad],
   ['decodeInterferenceMs', 1, decodeInterference],
   ['evictionPriceMs', 1, evictionPrice],
