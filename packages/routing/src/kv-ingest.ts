@@ -9,7 +9,7 @@ import type { WorkerRow } from './worker-row.ts';
 const SYNC_TIMEOUT_MS = 5_000;
 /** Snapshots in a row that did not close the gap before the events are given up. */
 const SYNC_ATTEMPTS = 4;
-/** After a demotion for anything but missing events, how long until events are believed again. */
+/** After a demotion, how long until a worker is trusted again; one whose events were missing, as soon as they come. */
 const RETRY_MS = 30_000;
 
 export interface KvSnapshot {
@@ -62,28 +62,39 @@ export class KvIngest {
       'the worker announces that it sends no KV events',
       nowMs,
       effects,
+      0,
     );
   }
 
   onBatch(row: WorkerRow, batch: KvBatch, nowMs: number, effects: RouterEffect[]): void {
     if (!this.#usesEvents || this.#retired.has(row.workerId, batch.epoch)) return;
-    if (batch.epoch !== row.stream.epoch) this.#retired.add(row.workerId, row.stream.epoch);
-    const verdict = row.stream.accept(batch);
+    const { stream, truth } = row;
+    if (batch.epoch !== stream.epoch) this.#retired.add(row.workerId, stream.epoch);
+    if (truth.state !== 'events' && !stream.isSyncing) {
+      this.#onUnbelieved(row, batch, nowMs, effects);
+      return;
+    }
+    const verdict = stream.accept(batch);
     if (verdict === 'drop') return;
-    const wasConfirmed = row.truth.isConfirmed;
-    row.truth.onEvent(nowMs);
+    const wasConfirmed = truth.isConfirmed;
+    truth.onEvent(nowMs);
     if (!wasConfirmed) row.refreshOwners();
     if (verdict === 'restart') {
       this.#forgetCache(row);
       this.#sync(row, 'epoch', nowMs, effects);
-    } else if (verdict === 'gap') {
-      this.#sync(row, 'gap', nowMs, effects);
-    } else if (verdict === 'apply') {
-      if (row.truth.state === 'events') this.#apply(row, batch, nowMs, effects);
-      else if (!row.truth.isFinal && nowMs >= row.truth.retryAtMs) {
-        this.#sync(row, 'gap', nowMs, effects);
-      }
+    } else if (verdict === 'gap') this.#sync(row, 'gap', nowMs, effects);
+    else if (verdict === 'apply') this.#apply(row, batch, nowMs, effects);
+  }
+
+  /** Events of a worker that lost its trust say that they flow again; a snapshot begins anew with them. */
+  #onUnbelieved(row: WorkerRow, batch: KvBatch, nowMs: number, effects: RouterEffect[]): void {
+    if (batch.epoch !== row.stream.epoch) {
+      row.stream.restart(batch.epoch);
+      this.#forgetCache(row);
     }
+    row.truth.onEvent(nowMs);
+    if (row.truth.isFinal || nowMs < row.truth.retryAtMs) return;
+    this.#sync(row, 'gap', nowMs, effects);
   }
 
   /** True when the worker may get requests from now on that it could not get before. */
@@ -172,8 +183,9 @@ export class KvIngest {
     if (truth.state === 'events') {
       const missing = this.#usesEvents ? truth.missingEvents(nowMs, this.#graceMs) : undefined;
       const reason = missing ?? divergence;
-      if (reason !== undefined) this.#move(row, 'approximate', reason, nowMs, effects);
-      else this.#askGrace(row, effects);
+      const retryMs = missing === undefined ? RETRY_MS : 0;
+      if (reason === undefined) this.#askGrace(row, effects);
+      else this.#move(row, 'approximate', reason, nowMs, effects, retryMs);
     } else if (truth.state === 'approximate' && divergence !== undefined) {
       this.#move(row, 'load-only', divergence, nowMs, effects);
     } else if (truth.state === 'load-only') {
@@ -216,10 +228,10 @@ export class KvIngest {
     reason: string,
     nowMs: number,
     effects: RouterEffect[],
+    retryMs = RETRY_MS,
   ): void {
     const from = row.truth.state;
-    const isMissing = row.truth.missingEvents(nowMs, this.#graceMs) === reason;
-    row.truth.moveTo(to, reason, isMissing ? nowMs : nowMs + RETRY_MS);
+    row.truth.moveTo(to, reason, nowMs + retryMs);
     if (to !== 'events') row.clearEvents();
     row.refreshOwners();
     effects.push({

@@ -96,6 +96,7 @@ export type Placed = Extract<RouteReply, { kind: 'place' }>;
 /** A router core with a clock, whose invariants are checked after every call. */
 export class Bench {
   readonly core: RouterCore;
+  readonly info = INFO;
   nowMs = 0;
   /** All effects so far. */
   readonly effects: RouterEffect[] = [];
@@ -125,13 +126,18 @@ export class Bench {
   /** A worker joins and is synced with an empty cache. */
   join(id: string, info: Partial<WorkerInfo> = {}, epoch = 1): RouterEffect[] {
     const effects = this.run(this.core.onWorkerJoined(id, epoch, { ...INFO, ...info }, this.nowMs));
-    if (effects.some((effect) => effect.kind === 'sync')) this.snapshot(id, 0, NONE, epoch);
-    return effects;
+    const isSyncing = effects.some((effect) => effect.kind === 'sync');
+    return isSyncing ? [...effects, ...this.snapshot(id, 0, NONE, epoch)] : effects;
   }
 
   snapshot(id: string, sequence: number, hashes: Uint32Array, epoch = 1): RouterEffect[] {
     const parts = hashes.length === 0 ? [] : [{ dpRank: 0, tier: 'device' as const, hashes }];
     return this.run(this.core.onKvSnapshot(id, { epoch, sequence, parts }, this.nowMs));
+  }
+
+  /** Requests asked so far; also the key of the next one. */
+  get keys(): number {
+    return this.#key;
   }
 
   /** The next sequence number of a worker's events. */
@@ -183,12 +189,18 @@ export class Bench {
     return this.life({ kind: 'firstToken', decisionId, workerId, cachedTokens, ttftMs: 50 });
   }
 
+  /** The first token of a prompt of which nothing was cached; answers the placement. */
+  computed(placed: Placed): Placed {
+    this.first(placed, 0);
+    return placed;
+  }
+
   end(placed: Placed, outcome: 'completed' | 'cancelled' | 'failed' = 'completed'): RouterEffect[] {
     const { decisionId, workerId } = placed;
     return this.life({ kind: 'ended', decisionId, workerId, outcome, outputTokens: 8 });
   }
 
-  life(event: LifeEvent, hashes = NONE, frontendId = 'f1'): RouterEffect[] {
+  life(event: LifeEvent, hashes: Uint32Array = NONE, frontendId = 'f1'): RouterEffect[] {
     return this.run(this.core.onLife(frontendId, event, hashes, this.nowMs));
   }
 

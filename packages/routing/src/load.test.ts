@@ -1,0 +1,205 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { Bench, chain, type Placed, replyOf } from './testing.ts';
+
+const THREE = ['w1', 'w2', 'w3'];
+
+function benchOf(config: ConstructorParameters<typeof Bench>[0] = {}): Bench {
+  const bench = new Bench(config);
+  for (const id of THREE) bench.join(id);
+  return bench;
+}
+
+function booked(bench: Bench): number {
+  return bench.core
+    .workers()
+    .reduce((sum, view) => sum + view.bookedRequests + view.bookedPrefillTokens, 0);
+}
+
+suite('bookings', () => {
+  test('are released whatever became of the request, and a restarted worker draws no rush', () => {
+    const bench = benchOf({ bookingTtlMs: 5_000 });
+    const stages: ((placed: Placed) => void)[] = [
+      (placed) => bench.end(placed, 'cancelled'),
+      (placed) => bench.end(placed, 'failed'),
+      (placed) => {
+        bench.first(placed);
+        bench.end(placed, 'cancelled');
+      },
+      (placed) => {
+        bench.first(placed);
+        bench.first(placed);
+        bench.end(placed);
+        bench.end(placed);
+      },
+      () => undefined,
+    ];
+    for (let i = 0; i < 300; i++)
+      stages[i % 5]!(bench.place(chain(`p${i}`, 20), { frontendId: `f${i % 5}` }));
+    assert.ok(booked(bench) > 0);
+    bench.run(bench.core.onFrontendLeft('f4', bench.nowMs));
+    assert.equal(booked(bench), 0);
+    bench.run(bench.core.onWorkerLeft('w2', bench.nowMs));
+    bench.join('w2', {}, 2);
+    const counts = new Map<string, number>();
+    for (let i = 0; i < 60; i++) {
+      const { workerId } = bench.place(chain(`q${i}`, 20));
+      counts.set(workerId, (counts.get(workerId) ?? 0) + 1);
+    }
+    for (const id of THREE) assert.ok((counts.get(id) ?? 0) <= 30, JSON.stringify([...counts]));
+  });
+
+  test('nobody ever speaks of expire', () => {
+    const bench = benchOf({ bookingTtlMs: 5_000 });
+    for (let i = 0; i < 20; i++) bench.place(chain(`p${i}`, 20));
+    bench.pass(4_000, THREE);
+    assert.ok(booked(bench) > 0);
+    bench.pass(1_100, THREE);
+    assert.equal(booked(bench), 0);
+  });
+
+  test('of a worker that left go with it, and late words about them are ignored', () => {
+    const bench = benchOf();
+    const placed = bench.place(chain('a', 20), { workerId: 'w1' });
+    bench.run(bench.core.onWorkerLeft('w1', bench.nowMs));
+    assert.equal(booked(bench), 0);
+    assert.deepEqual(bench.first(placed), []);
+    assert.deepEqual(bench.end(placed), []);
+  });
+
+  test('of other routers count, their own echo does not, and a repeat counts once', () => {
+    const bench = benchOf();
+    const fields = {
+      workerId: 'w1',
+      promptTokens: 500,
+      maxTokens: 8,
+      expectedCachedTokens: 100,
+      blocks: 0,
+    };
+    bench.life({ kind: 'booked', decisionId: 'x', routerId: 'r2', ...fields });
+    bench.life({ kind: 'booked', decisionId: 'x', routerId: 'r2', ...fields });
+    bench.life({ kind: 'booked', decisionId: 'y', routerId: 'r1', ...fields });
+    assert.equal(bench.view('w1').bookedRequests, 1);
+    assert.equal(bench.view('w1').bookedPrefillTokens, 400);
+    bench.life({
+      kind: 'ended',
+      decisionId: 'x',
+      workerId: 'w1',
+      outcome: 'failed',
+      outputTokens: 0,
+    });
+    assert.equal(booked(bench), 0);
+  });
+
+  test('move from prefill to decode at the first token', () => {
+    const bench = benchOf();
+    const placed = bench.place(chain('a', 20), { workerId: 'w1' });
+    assert.equal(bench.view('w1').bookedPrefillTokens, 321);
+    bench.first(placed);
+    assert.equal(bench.view('w1').bookedPrefillTokens, 0);
+    assert.equal(bench.view('w1').bookedRequests, 1);
+  });
+
+  test('have ids that no other router, nor the same one after a restart, gives out', () => {
+    const ids = new Set<string>();
+    for (const [routerId, seed] of [
+      ['r1', 1],
+      ['r1', 2],
+      ['r2', 1],
+    ] as const) {
+      const bench = new Bench({ routerId }, seed);
+      bench.join('w1');
+      for (let i = 0; i < 50; i++) ids.add(bench.place(chain('a', 2)).decisionId);
+    }
+    assert.equal(ids.size, 150);
+  });
+});
+
+suite('admission', () => {
+  test('refuses at once what no worker will ever take', () => {
+    const bench = benchOf();
+    const codeOf = (request: Parameters<Bench['ask']>[1]): string => {
+      const reply = replyOf(bench.ask(chain('a', 4), request));
+      return reply?.kind === 'reject' ? reply.code : 'placed';
+    };
+    assert.equal(codeOf({ model: 'unknown' }), 'ROUTER_NO_WORKERS');
+    assert.equal(codeOf({ promptTokens: 16_384 }), 'ROUTER_BAD_REQUEST');
+    assert.equal(codeOf({ lora: 'nobody has it' }), 'ROUTER_BAD_REQUEST');
+    const reply = replyOf(bench.ask(chain('a', 4), { model: 'unknown' }));
+    assert.ok(reply?.kind === 'reject' && (reply.retryAfterMs ?? 0) > 0);
+  });
+
+  test('sends adapters only where they are, and never to excluded or draining workers', () => {
+    const bench = benchOf();
+    bench.join('w4', { loras: ['sql'] });
+    assert.equal(bench.place(chain('a', 4), { lora: 'sql' }).workerId, 'w4');
+    bench.load('w2', { state: 'draining' });
+    for (let i = 0; i < 20; i++) {
+      const { workerId } = bench.place(chain(`p${i}`, 4), { excluded: ['w1', 'w4'] });
+      assert.equal(workerId, 'w3');
+    }
+  });
+
+  test('lets requests wait for workers that are silent, and places them in order when one is back', () => {
+    const bench = benchOf();
+    bench.nowMs = 1_000;
+    const asked = [1, 2, 3].map((i) => bench.ask(chain(`p${i}`, 4)));
+    assert.deepEqual(
+      asked.map((effects) => replyOf(effects)),
+      [undefined, undefined, undefined],
+    );
+    bench.nowMs = 1_100;
+    const effects = bench.load('w2');
+    const keys = effects.flatMap((effect) => (effect.kind === 'reply' ? [effect.key] : []));
+    assert.deepEqual(keys, [0, 1, 2]);
+    assert.equal(bench.view('w2').bookedRequests, 3);
+  });
+
+  test('waits for the first sync of a new worker', () => {
+    const bench = new Bench();
+    bench.run(bench.core.onWorkerJoined('w1', 1, bench.info, 0));
+    assert.equal(replyOf(bench.ask(chain('a', 4))), undefined);
+    const effects = bench.snapshot('w1', 7, chain('a', 4));
+    const reply = replyOf(effects);
+    assert.equal(reply?.kind === 'place' && reply.expectedCachedTokens, 64);
+  });
+
+  test('is bounded in number and in time', () => {
+    const bench = benchOf({ queueLimit: 2, queueWaitMs: 1_000 });
+    bench.nowMs = 1_000;
+    bench.ask(chain('a', 4), { deadlineMs: 500 });
+    bench.ask(chain('b', 4));
+    const full = replyOf(bench.ask(chain('c', 4)));
+    assert.equal(full?.kind === 'reject' && full.code, 'ROUTER_QUEUE_FULL');
+    const wakes = bench.effects.flatMap((effect) => (effect.kind === 'wake' ? [effect.atMs] : []));
+    assert.ok(wakes.includes(1_450), 'an answer in time for the asker');
+    bench.nowMs = 1_450;
+    const first = replyOf(bench.run(bench.core.onTick(bench.nowMs)));
+    assert.equal(first?.kind === 'reject' && first.code, 'ROUTER_DEADLINE');
+    for (const id of THREE) bench.run(bench.core.onWorkerLeft(id, bench.nowMs));
+    bench.nowMs = 2_000;
+    const second = replyOf(bench.run(bench.core.onTick(bench.nowMs)));
+    assert.equal(second?.kind === 'reject' && second.code, 'ROUTER_NO_WORKERS');
+  });
+
+  test('forgets who does not wait any more', () => {
+    const bench = benchOf();
+    bench.nowMs = 1_000;
+    bench.ask(chain('a', 4));
+    bench.ask(chain('b', 4), { frontendId: 'f2' });
+    bench.run(bench.core.onRequestCancelled(0, bench.nowMs));
+    bench.run(bench.core.onFrontendLeft('f2', bench.nowMs));
+    assert.deepEqual(
+      bench.load('w1').filter(({ kind }) => kind === 'reply'),
+      [],
+    );
+    assert.equal(booked(bench), 0);
+  });
+
+  test('lets a request wait for another worker when it failed on all there are', () => {
+    const bench = benchOf();
+    assert.equal(replyOf(bench.ask(chain('a', 4), { excluded: THREE })), undefined);
+    const reply = replyOf(bench.join('w4'));
+    assert.equal(reply?.kind === 'place' && reply.workerId, 'w4');
+  });
+});

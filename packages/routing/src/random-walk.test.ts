@@ -1,0 +1,224 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { createRng, type Rng } from '@busbar/base';
+import { createReferenceKvIndex } from '@busbar/kv-index';
+import type { KvChange } from '@busbar/protocol';
+import { Bench, branch, chain, INFO, type Placed } from './testing.ts';
+import { POLICIES, type RouterEffect } from './types.ts';
+
+const WORKERS = ['w1', 'w2', 'w3'];
+const ROUTERS = ['r1', 'r2'];
+const FRONTENDS = ['f1', 'f2'];
+const STEPS = 400;
+
+/** What one worker really holds, and what it has told of it. */
+interface Truth {
+  epoch: number;
+  sequence: number;
+  blocks: ReturnType<typeof createReferenceKvIndex>;
+}
+
+/** Drives a core with everything that can come, in any order, lost and repeated. */
+class Walk {
+  readonly bench: Bench;
+  readonly #rng: Rng;
+  readonly #live = new Map<string, Truth>();
+  readonly #placed: Placed[] = [];
+  readonly #asked = new Map<number, number>();
+  #epoch = 0;
+  #foreign = 0;
+
+  constructor(seed: number) {
+    this.#rng = createRng(seed);
+    const policy = POLICIES[this.#rng.int(POLICIES.length)]!;
+    this.bench = new Bench({ policy, queueLimit: 6, bookingTtlMs: 4_000, eventGraceMs: 500 }, seed);
+  }
+
+  step(): void {
+    const { bench } = this;
+    const id = pick(this.#rng, WORKERS);
+    bench.nowMs += this.#rng.int(60);
+    const kind = this.#rng.int(20);
+    if (kind === 0) this.#leave(id);
+    else if (kind <= 2) this.#join(id);
+    else if (kind <= 7) this.#kv(id);
+    else if (kind <= 9) this.#load(id);
+    else if (kind <= 13) this.#ask();
+    else if (kind <= 16) this.#follow();
+    else if (kind === 17) this.#foreignBooking(id);
+    else if (kind === 18) this.#forget();
+    else this.#note(bench.run(bench.core.onTick(bench.nowMs)));
+  }
+
+  /** Everybody goes; nothing may stay behind. */
+  end(): void {
+    const { bench } = this;
+    for (const frontend of FRONTENDS) bench.run(bench.core.onFrontendLeft(frontend, bench.nowMs));
+    for (let i = 0; i < 30; i++) {
+      bench.nowMs += 500;
+      this.#note(bench.run(bench.core.onTick(bench.nowMs)));
+    }
+    for (const view of bench.core.workers()) {
+      assert.equal(view.bookedRequests + view.bookedPrefillTokens, 0);
+    }
+    for (const [key, replies] of this.#asked) assert.ok(replies <= 1, `request ${key}: ${replies}`);
+    for (const id of WORKERS) bench.run(bench.core.onWorkerLeft(id, bench.nowMs));
+    assert.deepEqual(bench.core.workers(), []);
+  }
+
+  /** After a heartbeat and a snapshot of each worker, the index holds exactly what the worker holds. */
+  settle(): void {
+    const { bench } = this;
+    bench.nowMs += 1_000;
+    for (const [id, truth] of this.#live) {
+      truth.sequence++;
+      const lost = { epoch: truth.epoch, sequence: truth.sequence + 1 };
+      this.#note(bench.kv(id, lost.sequence, [], { epoch: truth.epoch }));
+      truth.sequence = lost.sequence;
+      this.#snapshot(id, truth);
+      const view = bench.view(id);
+      if (view.truth === 'events') assert.equal(view.indexedBlocks, this.#held(truth).length >> 1);
+    }
+  }
+
+  #leave(id: string): void {
+    this.#live.delete(id);
+    this.#note(this.bench.run(this.bench.core.onWorkerLeft(id, this.bench.nowMs)));
+  }
+
+  #join(id: string): void {
+    if (this.#live.has(id)) return;
+    const truth = { epoch: ++this.#epoch, sequence: 0, blocks: createReferenceKvIndex() };
+    this.#live.set(id, truth);
+    const { bench } = this;
+    const info = { ...INFO, dpRanks: 2, kvBlocks: 60, kvEvents: this.#rng.int(5) > 0 };
+    this.#note(bench.run(bench.core.onWorkerJoined(id, truth.epoch, info, bench.nowMs)));
+  }
+
+  /** The worker's cache changes; the message is lost at times, and comes twice at others. */
+  #kv(id: string): void {
+    const truth = this.#live.get(id);
+    if (truth === undefined) {
+      this.#note(this.bench.kv(id, 5, [{ kind: 'stored', hashes: chain('late', 3) }]));
+      return;
+    }
+    const dpRank = this.#rng.int(2);
+    const hashes = this.#prompt();
+    const kinds: KvChange[] = [
+      { kind: 'stored', hashes },
+      { kind: 'removed', hashes },
+      { kind: 'cleared' },
+    ];
+    const change = kinds[Math.min(2, this.#rng.int(7) >> 1)]!;
+    if (change.kind === 'stored') truth.blocks.store(dpRank, hashes);
+    else if (change.kind === 'removed') truth.blocks.remove(dpRank, hashes);
+    else truth.blocks.clear(dpRank);
+    truth.sequence++;
+    const times = [0, 1, 1, 1, 1, 2][this.#rng.int(6)]!;
+    for (let i = 0; i < times; i++) {
+      this.#note(this.bench.kv(id, truth.sequence, [change], { epoch: truth.epoch, dpRank }));
+    }
+  }
+
+  #load(id: string): void {
+    const truth = this.#live.get(id);
+    const state = this.#rng.int(10) === 0 ? 'draining' : 'ready';
+    const epoch = truth?.epoch ?? 1;
+    const kvSequence = truth?.sequence ?? 0;
+    const prefillTokensPerMs = this.#rng.next() * 40;
+    this.#note(this.bench.load(id, { epoch, state, kvSequence, prefillTokensPerMs }));
+  }
+
+  #ask(): void {
+    const request = {
+      frontendId: pick(this.#rng, FRONTENDS),
+      ...(this.#rng.int(4) === 0 ? { excluded: [pick(this.#rng, WORKERS)] } : undefined),
+    };
+    this.#asked.set(this.bench.keys, 0);
+    this.#note(this.bench.ask(this.#prompt(), request));
+  }
+
+  #follow(): void {
+    const at = this.#rng.int(Math.max(1, this.#placed.length));
+    const placed = this.#placed[at];
+    if (placed === undefined) return;
+    if (this.#rng.int(2) === 0) this.#note(this.bench.first(placed, this.#rng.int(100)));
+    else this.#note(this.bench.end(placed, this.#rng.int(3) === 0 ? 'failed' : 'completed'));
+    if (this.#rng.int(2) === 0) this.#placed.splice(at, 1);
+  }
+
+  #foreignBooking(workerId: string): void {
+    const hashes = this.#prompt();
+    const decisionId = `foreign-${this.#foreign++}`;
+    const promptTokens = hashes.length * 8 + 1;
+    const fields = { decisionId, workerId, routerId: pick(this.#rng, ROUTERS) };
+    const booked = {
+      promptTokens,
+      maxTokens: 8,
+      expectedCachedTokens: 16,
+      blocks: hashes.length >> 1,
+    };
+    this.#note(
+      this.bench.life({ kind: 'booked', ...fields, ...booked }, hashes, pick(this.#rng, FRONTENDS)),
+    );
+    this.#placed.push({ kind: 'place', ...fields, expectedCachedTokens: 16 });
+  }
+
+  #forget(): void {
+    const { bench } = this;
+    if (this.#rng.int(3) === 0) {
+      bench.run(bench.core.onFrontendLeft(pick(this.#rng, FRONTENDS), bench.nowMs));
+    } else bench.run(bench.core.onRequestCancelled(this.#rng.int(bench.keys + 1), bench.nowMs));
+  }
+
+  /** Carries out what the core asks for, badly at times. */
+  #note(effects: readonly RouterEffect[]): void {
+    for (const effect of effects) {
+      if (effect.kind === 'reply') {
+        if (this.#asked.has(effect.key))
+          this.#asked.set(effect.key, this.#asked.get(effect.key)! + 1);
+        if (effect.reply.kind === 'place') this.#placed.push(effect.reply);
+      } else if (effect.kind === 'sync') {
+        const truth = this.#live.get(effect.workerId);
+        const { bench } = this;
+        if (truth === undefined || this.#rng.int(6) === 0) {
+          this.#note(bench.run(bench.core.onKvSyncFailed(effect.workerId, bench.nowMs)));
+        } else if (this.#rng.int(4) > 0) this.#snapshot(effect.workerId, truth);
+      }
+    }
+  }
+
+  #snapshot(id: string, { epoch, sequence, blocks }: Truth): void {
+    const { bench } = this;
+    const parts = [0, 1].map((dpRank) => ({
+      dpRank,
+      tier: 'device' as const,
+      hashes: blocks.dump(dpRank),
+    }));
+    this.#note(bench.run(bench.core.onKvSnapshot(id, { epoch, sequence, parts }, bench.nowMs)));
+  }
+
+  #held({ blocks }: Truth): Uint32Array {
+    return Uint32Array.from([...blocks.dump(0), ...blocks.dump(1)]);
+  }
+
+  #prompt(): Uint32Array {
+    const family = `p${this.#rng.int(3)}`;
+    return branch(family, 1 + this.#rng.int(12), `t${this.#rng.int(4)}`, 1 + this.#rng.int(4));
+  }
+}
+
+suite('whatever happens, in whatever order', () => {
+  for (let seed = 1; seed <= 30; seed++) {
+    test(`ledgers, index and table agree, and nothing stays behind (seed ${seed})`, () => {
+      const walk = new Walk(seed);
+      for (let i = 0; i < STEPS; i++) walk.step();
+      walk.settle();
+      walk.end();
+    });
+  }
+});
+
+function pick<T>(rng: Rng, from: readonly T[]): T {
+  return from[rng.int(from.length)]!;
+}
