@@ -8,7 +8,9 @@ const BLOCK_SIZE = 16;
 const PROMPT_BLOCKS = 100;
 const PREFIX_BLOCKS = 96;
 const PROMPT_TOKENS = PROMPT_BLOCKS * BLOCK_SIZE;
-const PREFIXES_PER_WORKER = 50;
+/** Prompts that are asked, whatever the number of workers; and what else lies in each cache. */
+const HOT_PROMPTS = 400;
+const OTHERS_PER_WORKER = 50;
 const DECISIONS = 20_000;
 const REPETITIONS = 7;
 /** Requests in flight for each worker: a decision is taken while others run. */
@@ -52,7 +54,7 @@ function words(blocks: number): Uint32Array {
   return Uint32Array.from({ length: blocks * 2 }, () => rng.u32());
 }
 
-/** Workers whose caches are filled with prefixes, and prompts that go on from them. */
+/** Workers whose caches hold prefixes, and prompts that go on from some of them. */
 function build(policy: PolicyName, workers: number): Bench {
   const core = createRouterCore(
     {
@@ -67,19 +69,18 @@ function build(policy: PolicyName, workers: number): Bench {
     },
     createRng(1),
   );
-  const prompts: Uint32Array[] = [];
+  const prompts = Array.from({ length: HOT_PROMPTS }, () => words(PROMPT_BLOCKS));
   for (let worker = 0; worker < workers; worker++) {
     const id = `worker-${worker}`;
     core.onWorkerJoined(id, 1, info, 0);
     core.onLoad(id, load, 0);
     core.onKvSnapshot(id, { epoch: 1, sequence: 0, parts: [] }, 0);
-    for (let i = 0; i < PREFIXES_PER_WORKER; i++) {
-      const prompt = words(PROMPT_BLOCKS);
-      const hashes = prompt.slice(0, PREFIX_BLOCKS * 2);
-      const changes = [{ kind: 'stored' as const, hashes }];
-      core.onKv(id, { epoch: 1, sequence: i + 1, dpRank: 0, tier: 'device', changes }, 0);
-      prompts.push(prompt);
-    }
+    const held = prompts
+      .filter((_, i) => i % workers === worker)
+      .map((prompt) => prompt.slice(0, PREFIX_BLOCKS * 2));
+    while (held.length < OTHERS_PER_WORKER) held.push(words(PREFIX_BLOCKS));
+    const changes = held.map((hashes) => ({ kind: 'stored' as const, hashes }));
+    core.onKv(id, { epoch: 1, sequence: 1, dpRank: 0, tier: 'device', changes }, 0);
   }
   return { core, prompts };
 }
@@ -123,7 +124,7 @@ function end(core: RouterCore, { decisionId, workerId }: { decisionId: string; w
   core.onLife('f', { ...ended, decisionId, workerId }, none, 1);
 }
 
-for (const policy of [process.env.POL ?? 'predictive'] as const) {
+for (const policy of [process.env.POL ?? "predictive"] as const) {
   for (const workers of [Number(process.env.W)]) {
     const bench = build(policy, workers);
     decideUs(bench, workers);
