@@ -4,9 +4,9 @@ import type { DecodeMetrics } from './metrics.ts';
 
 /**
  * Running sequences fill a block here and there in nearly every step. A message for each would wake the bus and every
- * router, so few blocks wait this long for company.
+ * router, so few blocks wait this long for company; routers hold the blocks of a running request anyway.
  */
-const GATHER_MS = 25;
+const GATHER_MS = 100;
 /** A prefill is worth telling at once: its blocks are what the next request may look for. */
 const EAGER_BLOCKS = 8;
 

@@ -18,6 +18,7 @@ import { WorkerWatch } from './worker-watch.ts';
 export class Dispatcher implements GenerationHost {
   readonly #context: ServiceContext;
   readonly #metrics: FrontendMetrics;
+  readonly #hasOtherRouters: () => boolean;
   readonly #placements: PlacementClient;
   readonly #sender: WorkSender;
   readonly #life: LifePublisher;
@@ -31,10 +32,12 @@ export class Dispatcher implements GenerationHost {
     context: ServiceContext,
     metrics: FrontendMetrics,
     hasWorkers: (model: string) => boolean,
+    hasOtherRouters: () => boolean,
   ) {
     const { bus, subjects, id, clock, rng } = context;
     this.#context = context;
     this.#metrics = metrics;
+    this.#hasOtherRouters = hasOtherRouters;
     this.#placements = new PlacementClient({ bus, subjects, frontendId: id, hasWorkers });
     this.#sender = new WorkSender(bus, subjects, id);
     this.#life = new LifePublisher(bus, subjects, id, metrics);
@@ -221,6 +224,8 @@ export class Dispatcher implements GenerationHost {
     }
     candidate.placement = placement;
     this.#workers.attach(workerId, candidate);
+    // The router that decided has booked already; only others have to hear of it.
+    if (!this.#hasOtherRouters()) return placement;
     this.#life.publish(
       generation.model,
       {

@@ -36,7 +36,12 @@ export async function createFrontend(
     },
     log,
   );
-  const dispatcher = new Dispatcher(context, metrics, (model) => instances.readyWorkers(model) > 0);
+  const dispatcher = new Dispatcher(
+    context,
+    metrics,
+    (model) => instances.readyWorkers(model) > 0,
+    () => instances.routers > 1,
+  );
   const registry = new ModelRegistry({ instances, load, threads: config.tokenizerThreads, log });
   const degradations = new Degradations(bus, subjects, clock);
   const flusher = new SinkFlusher(clock, config.keepaliveMs);

@@ -12,6 +12,8 @@ export interface InstanceListener {
 /** Who is there: the leases of workers and routers as the bucket tells them. */
 export class Instances {
   readonly #instances = new Map<string, Instance>();
+  /** Routers that hold a lease, ready or about to be. */
+  routers = 0;
   readonly #listener: InstanceListener;
   readonly #log: Logger;
   #subscription: Subscription | undefined;
@@ -66,6 +68,7 @@ export class Instances {
     }
     const before = this.#instances.get(key);
     this.#instances.set(key, instance);
+    if (before === undefined && instance.role === 'router') this.routers++;
     if (instance.worker !== undefined && before !== undefined && before.epoch !== instance.epoch) {
       this.#listener.workerRestarted(instance.id);
     }
@@ -75,6 +78,7 @@ export class Instances {
     const instance = this.#instances.get(key);
     if (instance === undefined) return;
     this.#instances.delete(key);
+    if (instance.role === 'router') this.routers--;
     if (instance.worker !== undefined) this.#listener.workerGone(instance.id);
   }
 }

@@ -10,10 +10,10 @@ import {
 import type { FrontendMetrics } from './metrics.ts';
 
 /**
- * Each message wakes the bus and every router, which costs more than what it says; and a router learns of the bookings of others
- * well within one engine step.
+ * Each message wakes the bus and every router, which costs more than what it says; and a router that hears of
+ * the bookings of others a little late errs by a request or two.
  */
-const BATCH_MS = 20;
+const BATCH_MS = 40;
 const RETRY_MS = 200;
 const MAX_WAITING = 16_384;
 const MAX_EVENTS = 512;

@@ -87,11 +87,12 @@ export class SseSink implements AnswerSink {
     this.#isDirty = false;
     if (this.#pending === '') return;
     const response = this.#response;
-    if (response.writableNeedDrain) {
+    if (response.writableNeedDrain || response.socket?.writableNeedDrain === true) {
       this.#waitForDrain();
       return;
     }
-    if (!response.headersSent) this.#writeHead();
+    const isFirst = !response.headersSent;
+    if (isFirst) this.#writeHead();
     const events = this.#pending;
     this.#pending = '';
     this.#lastWriteMs = nowMs;
@@ -101,7 +102,9 @@ export class SseSink implements AnswerSink {
     if (this.#isComplete) {
       response.end(this.#isFramed ? body + LAST_CHUNK : body, encoding);
       this.#flusher.remove(this);
-    } else response.write(body, encoding);
+    } else if (isFirst || response.socket === null) response.write(body, encoding);
+    // The head is out and nothing waits in the response: its own write would cork, queue and uncork the same socket.
+    else response.socket.write(body, encoding);
   }
 
   /**
@@ -143,7 +146,8 @@ export class SseSink implements AnswerSink {
   #waitForDrain(): void {
     if (this.#isWaitingForDrain) return;
     this.#isWaitingForDrain = true;
-    this.#response.once('drain', () => {
+    const { socket } = this.#response;
+    (socket?.writableNeedDrain === true ? socket : this.#response).once('drain', () => {
       this.#isWaitingForDrain = false;
       this.flush(this.#lastWriteMs);
     });

@@ -36,7 +36,7 @@ export async function startNats(
     id: 'nats-server',
     command: binary,
     args: ['-c', conf],
-    env: { PATH: process.execPath },
+    env: { PATH: process.execPath, GOMAXPROCS: '1' },
     logFile: join(stack.stateDir, 'logs', 'nats-server.log'),
     port,
   });
