@@ -36,6 +36,7 @@ export async function startNats(
     id: 'nats-server',
     command: binary,
     args: ['-c', conf],
+    // One core carries far more messages than one machine's stack sends; a second only spins between them.
     env: { PATH: process.execPath, GOMAXPROCS: '1' },
     logFile: join(stack.stateDir, 'logs', 'nats-server.log'),
     port,
