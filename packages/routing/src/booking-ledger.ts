@@ -72,11 +72,12 @@ export class BookingLedger {
     else this.#newest.newer = booking;
     this.#newest = booking;
     const { slot } = booking.row;
-    const { requests, prefills, prefillTokens, kvTokens: kv } = this.#columns;
-    requests[slot] = requests[slot]! + 1;
-    prefills[slot] = prefills[slot]! + 1;
-    prefillTokens[slot] = prefillTokens[slot]! + uncachedTokens(booking);
-    kv[slot] = kv[slot]! + kvTokens(booking);
+    const { requests, freeSeats, prefills, prefillTokens, freeTokens } = this.#columns;
+    requests[slot]! += 1;
+    freeSeats[slot]! -= 1;
+    prefills[slot]! += 1;
+    prefillTokens[slot]! += uncachedTokens(booking);
+    freeTokens[slot]! -= kvTokens(booking);
     this.#linkPrefill(booking);
     this.#predicted.hold(slot, booking.hashes, booking.predictedFrom);
     this.#active?.hold(slot, booking.hashes, 0);
@@ -92,9 +93,10 @@ export class BookingLedger {
     if (!this.#byId.delete(booking.decisionId)) return;
     if (booking.isPrefilling) this.#endPrefill(booking, nowMs);
     const { slot } = booking.row;
-    const { requests, kvTokens: kv } = this.#columns;
-    requests[slot] = requests[slot]! - 1;
-    kv[slot] = kv[slot]! - kvTokens(booking);
+    const { requests, freeSeats, freeTokens } = this.#columns;
+    requests[slot]! -= 1;
+    freeSeats[slot]! += 1;
+    freeTokens[slot]! += kvTokens(booking);
     this.#active?.release(slot, booking.hashes, 0);
     if (booking.older === undefined) this.#oldest = booking.newer;
     else booking.older.newer = booking.newer;
@@ -142,11 +144,15 @@ export class BookingLedger {
     for (const row of rows) {
       const sum = sums.get(row) ?? { requests: 0, tokens: 0, kv: 0 };
       const { slot, workerId } = row;
-      const { requests, prefills, prefillTokens, kvTokens: kv } = this.#columns;
+      const { requests, prefills, prefillTokens, freeTokens, capacityTokens } = this.#columns;
       sums.delete(row);
       assert(requests[slot] === sum.requests, `${workerId}: requests are the sum of bookings`);
       assert(prefillTokens[slot] === sum.tokens, `${workerId}: prefill tokens are the sum`);
-      assert(kv[slot] === sum.kv, `${workerId}: tokens in the cache are the sum`);
+      const held = capacityTokens[slot]! - freeTokens[slot]!;
+      assert(held === sum.kv, `${workerId}: tokens in the cache are the sum`);
+      const head = row.oldestPrefill === undefined ? 0 : uncachedTokens(row.oldestPrefill);
+      const waiting = this.#columns.waitingTokens[slot]! + head;
+      assert(waiting === sum.tokens, `${workerId}: waiting tokens are the sum without the head`);
       assert(prefills[slot] === countPrefills(row), `${workerId}: prefills are in its list`);
     }
     assert(sums.size === 0, 'no booking is on a worker that left');
@@ -157,8 +163,8 @@ export class BookingLedger {
     const { slot } = booking.row;
     const { prefills, prefillTokens } = this.#columns;
     booking.isPrefilling = false;
-    prefills[slot] = prefills[slot]! - 1;
-    prefillTokens[slot] = prefillTokens[slot]! - uncachedTokens(booking);
+    prefills[slot]! -= 1;
+    prefillTokens[slot]! -= uncachedTokens(booking);
     this.#unlinkPrefill(booking, nowMs);
     this.#unpredict(booking);
   }
@@ -172,32 +178,29 @@ export class BookingLedger {
   #linkPrefill(booking: Booking): void {
     const { row } = booking;
     booking.olderPrefill = row.newestPrefill;
-    if (row.newestPrefill === undefined) {
-      row.oldestPrefill = booking;
-      this.#writeHead(row, booking.bookedMs);
-    } else {
-      row.newestPrefill.newerPrefill = booking;
-    }
+    if (row.newestPrefill === undefined) row.oldestPrefill = booking;
+    else row.newestPrefill.newerPrefill = booking;
     row.newestPrefill = booking;
+    this.#writeHead(row, booking.bookedMs, booking.olderPrefill === undefined);
   }
 
   #unlinkPrefill(booking: Booking, nowMs: number): void {
     const { row, olderPrefill: older, newerPrefill: newer } = booking;
     if (newer === undefined) row.newestPrefill = older;
     else newer.olderPrefill = older;
-    if (older === undefined) {
-      row.oldestPrefill = newer;
-      this.#writeHead(row, nowMs);
-    } else {
-      older.newerPrefill = newer;
-    }
+    if (older === undefined) row.oldestPrefill = newer;
+    else older.newerPrefill = newer;
     booking.olderPrefill = undefined;
     booking.newerPrefill = undefined;
+    this.#writeHead(row, nowMs, older === undefined);
   }
 
-  #writeHead({ slot, oldestPrefill: head }: WorkerRow, sinceMs: number): void {
-    this.#columns.headTokens[slot] = head === undefined ? 0 : uncachedTokens(head);
-    this.#columns.headSinceMs[slot] = sinceMs;
+  /** After the sum of prefill tokens or the head of the line changed. A new head begins at `beginMs`. */
+  #writeHead({ slot, oldestPrefill: head }: WorkerRow, beginMs: number, isNew: boolean): void {
+    const { prefillTokens, waitingTokens, headEndsMs, msPerToken } = this.#columns;
+    const tokens = head === undefined ? 0 : uncachedTokens(head);
+    waitingTokens[slot] = prefillTokens[slot]! - tokens;
+    if (isNew) headEndsMs[slot] = head === undefined ? 0 : beginMs + tokens * msPerToken[slot]!;
   }
 }
 

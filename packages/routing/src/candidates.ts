@@ -21,7 +21,7 @@ export class Candidates {
   seenBlocks = new Int32Array(16);
   /** The same with those that placed requests will have left there. */
   overlapBlocks = new Int32Array(16);
-  /** Leading blocks on the device or a lower tier; never less than `overlapBlocks`. */
+  /** Leading blocks on the device or a lower tier; void unless `hasTiers`. */
   tieredBlocks = new Int32Array(16);
   /** Whether any candidate has more on a lower tier. */
   hasTiers = false;

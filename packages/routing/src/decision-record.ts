@@ -8,6 +8,8 @@ const RECORDED = 8;
 /** Explains choices. Terms are computed again for the few that are recorded, which is cheaper than keeping them for all. */
 export class DecisionRecorder {
   readonly #names: readonly string[];
+  /** Copied for each candidate: an object that grows name by name costs more. */
+  readonly #template: Readonly<Record<string, number>>;
   readonly #profile: Profile;
   readonly #shortlist: Candidates;
   readonly #terms: readonly Float64Array[];
@@ -16,6 +18,7 @@ export class DecisionRecorder {
   constructor(profile: Profile, shortlist: Candidates) {
     this.#profile = profile;
     this.#names = profile.map(([name]) => name);
+    this.#template = Object.fromEntries(this.#names.map((name) => [name, 0.5]));
     this.#shortlist = shortlist;
     this.#terms = profile.map(() => new Float64Array(RECORDED));
   }
@@ -55,7 +58,7 @@ export class DecisionRecorder {
   }
 
   #termsOf(place: number): Record<string, number> {
-    const terms: Record<string, number> = {};
+    const terms = { ...this.#template };
     for (let i = 0; i < this.#names.length; i++) terms[this.#names[i]!] = this.#terms[i]![place]!;
     return terms;
   }

@@ -1,4 +1,4 @@
-import type { Term } from './terms.ts';
+import { mostLacking, type Term } from './terms.ts';
 
 /** Prefills that a displaced block in use costs: it is asked for again some times, and each time displaces another. */
 const PREFILLS = 15;
@@ -16,21 +16,21 @@ const PREFILLS = 15;
  */
 export const evictionPrice: Term = (candidates, placement, weight, cost) => {
   const { workers, slots, count, uncachedTokens, seenBlocks } = candidates;
-  const { usedTokens, capacityTokens, blockSize } = workers;
+  const { slackTokens, capacityTokens, blockSize } = workers;
+  if (mostLacking(candidates, slackTokens) <= 0) return;
   const { regularity, reuseRatio, tokensPerMs } = candidates.row(0).reuse;
   const tokenPrice = (weight * PREFILLS * reuseRatio) / tokensPerMs.value;
   for (let at = 0; at < count; at++) {
     const slot = slots[at]!;
-    const capacity = capacityTokens[slot]!;
     const added = uncachedTokens[at]!;
-    let used = usedTokens[slot]!;
-    if (used + added <= capacity) continue;
+    let slack = slackTokens[slot]!;
+    if (added <= slack) continue;
     // Blocks of this very prompt that the set has and the cache lost do not count twice.
     const lost = candidates.row(at).workingSet.depth(placement.hashes) - seenBlocks[at]!;
-    if (lost > 0) used -= lost * blockSize[slot]!;
-    const overflow = (used + added - capacity) * (1 + regularity);
+    if (lost > 0) slack += lost * blockSize[slot]!;
+    const overflow = (added - slack) * (1 + regularity);
     if (overflow <= 0) continue;
-    const fill = Math.max(1, used / capacity);
+    const fill = Math.max(1, 1 - slack / capacityTokens[slot]!);
     const discount = 1 - regularity * (1 - 1 / (fill * fill));
     cost[at]! += Math.min(overflow, added) * tokenPrice * discount;
   }

@@ -1,5 +1,6 @@
 import { limit, type RouteRequest } from '@busbar/protocol';
 import type { Candidates } from './candidates.ts';
+import type { WorkerColumns } from './worker-columns.ts';
 import type { WorkerPool } from './worker-pool.ts';
 import type { WorkerRow } from './worker-row.ts';
 
@@ -48,6 +49,11 @@ export function collect(
   const isPlain = hasNoWishes(request);
   const sinceMs = nowMs - silenceMs;
   into.reserve(slots.length);
+  if (isPlain && canAllTake(slots, promptTokens, sinceMs, into.workers)) {
+    into.slots.set(slots);
+    into.count = slots.length;
+    return undefined;
+  }
   let count = 0;
   for (let at = 0; at < slots.length; at++) {
     const slot = slots[at]!;
@@ -59,6 +65,25 @@ export function collect(
   if (count > 0) return undefined;
   const refusals = rows.map((row) => refusalOf(row, request, into, sinceMs));
   return ORDER.find((refusal) => refusals.includes(refusal));
+}
+
+/** Whether no worker is in any way out of question: the usual case, told without a branch for each. */
+function canAllTake(
+  slots: Int32Array,
+  promptTokens: number,
+  sinceMs: number,
+  { openMs, promptLimit, requests }: WorkerColumns,
+): boolean {
+  let oldestMs = Number.POSITIVE_INFINITY;
+  let shortest = Number.POSITIVE_INFINITY;
+  let most = 0;
+  for (let at = 0; at < slots.length; at++) {
+    const slot = slots[at]!;
+    oldestMs = Math.min(oldestMs, openMs[slot]!);
+    shortest = Math.min(shortest, promptLimit[slot]!);
+    most = Math.max(most, requests[slot]!);
+  }
+  return oldestMs >= sinceMs && shortest >= promptTokens && most < IN_FLIGHT;
 }
 
 /** Whether every worker that can take one such request can take the other. */

@@ -12,14 +12,14 @@ export function chooseCheapest(
   rng: Rng,
 ): number {
   let lowest = cost[0]!;
-  for (let at = 1; at < count; at++) if (cost[at]! < lowest) lowest = cost[at]!;
+  for (let at = 1; at < count; at++) lowest = Math.min(lowest, cost[at]!);
   const limit = lowest + Math.abs(lowest) * tieRatio + tieMs;
   let ties = 0;
   let last = 0;
   for (let at = 0; at < count; at++) {
-    if (cost[at]! > limit) continue;
-    ties++;
-    last = at;
+    const isTie = cost[at]! <= limit;
+    ties += isTie ? 1 : 0;
+    last = isTie ? at : last;
   }
   if (ties === 1) return last;
   let skip = rng.int(ties);

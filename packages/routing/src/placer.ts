@@ -6,6 +6,7 @@ import { Candidates, type Placement } from './candidates.ts';
 import { DecisionRecorder } from './decision-record.ts';
 import { collect, type Refusal } from './filter.ts';
 import type { HeldBlocks } from './held-blocks.ts';
+import { OverlapReader } from './overlap-reader.ts';
 import type { Policy } from './policy.ts';
 import { LATER_TERMS } from './profiles.ts';
 import type { SlotPool } from './slot-pool.ts';
@@ -33,15 +34,16 @@ export class Placer {
   readonly #parts: PlacerParts;
   readonly #candidates: Candidates;
   readonly #recorder: DecisionRecorder;
+  readonly #overlap: OverlapReader;
   /** A restarted router with the same id must not repeat its decision ids. */
   readonly #prefix: string;
   readonly #predicts: boolean;
   #decisions = 0;
-  #overlaps = new Uint32Array(0);
 
   constructor(parts: PlacerParts) {
     this.#parts = parts;
     this.#candidates = new Candidates(parts.columns, parts.bySlot);
+    this.#overlap = new OverlapReader(parts.index, parts.owners, parts.predicted);
     this.#recorder = new DecisionRecorder(
       parts.policy.profile,
       new Candidates(parts.columns, parts.bySlot),
@@ -64,7 +66,7 @@ export class Placer {
       maxTokens: request.maxTokens,
       nowMs,
     };
-    this.#measure(placement);
+    this.#overlap.measure(candidates, placement);
     const chosen = policy.choose(candidates, placement, rng);
     const decisionId = this.#prefix + (this.#decisions++).toString(36);
     const fields = { decisionId, model: request.model, policy: config.policy };
@@ -85,47 +87,6 @@ export class Placer {
         ...(ttftMs === undefined ? undefined : { predictedTtftMs: ttftMs }),
       },
     };
-  }
-
-  /** Fills the cache columns of the candidates. */
-  #measure(placement: Placement): void {
-    const { index, owners, predicted } = this.#parts;
-    const candidates = this.#candidates;
-    if (this.#overlaps.length !== owners.highWater) {
-      this.#overlaps = new Uint32Array(owners.highWater);
-    }
-    const overlaps = this.#overlaps;
-    index.match(placement.hashes, overlaps);
-    const { slots, count, workers } = candidates;
-    const { soleOwner, prefills, blockSize } = workers;
-    const { hashes, promptTokens } = placement;
-    const { seenBlocks, overlapBlocks, tieredBlocks, uncachedTokens } = candidates;
-    let lookedAt = -1;
-    let isAbsent = true;
-    candidates.hasTiers = false;
-    for (let at = 0; at < count; at++) {
-      const slot = slots[at]!;
-      const owner = soleOwner[slot]!;
-      const seen =
-        owner >= 0 ? overlaps[owner]! : longest(candidates.row(at).deviceOwners, overlaps);
-      let overlap = seen;
-      if (prefills[slot] !== 0) {
-        // Most workers have seen equally much, so one look answers for them all.
-        if (seen !== lookedAt) {
-          lookedAt = seen;
-          isAbsent = predicted.isAbsent(hashes, seen);
-        }
-        if (!isAbsent) overlap = predicted.depth(slot, hashes, seen);
-      }
-      let tiered = overlap;
-      if (owner < 0) tiered = Math.max(tiered, longest(candidates.row(at).lowerOwners, overlaps));
-      if (tiered > overlap) candidates.hasTiers = true;
-      seenBlocks[at] = seen;
-      overlapBlocks[at] = overlap;
-      tieredBlocks[at] = tiered;
-      // An engine computes at least the last token, however much is cached.
-      uncachedTokens[at] = Math.max(1, promptTokens - tiered * blockSize[slot]!);
-    }
   }
 
   /** What will pass before the first token: what the terms predict, without what others pay for later. */
@@ -157,10 +118,4 @@ export class Placer {
     });
     row.use(event.hashes, placement.nowMs);
   }
-}
-
-function longest(owners: readonly number[], overlaps: Uint32Array): number {
-  let blocks = 0;
-  for (const owner of owners) blocks = Math.max(blocks, overlaps[owner]!);
-  return blocks;
 }

@@ -18,14 +18,11 @@ const STEP_SHARE = 1 / 16;
 
 /** Prompt tokens that are computed before this request, at the worker's rate. The head of its line is partly done. */
 export const queueWait: Term = ({ workers, slots, count }, { nowMs }, weight, cost) => {
-  const { prefillTokens, headTokens, headSinceMs, msPerToken } = workers;
+  const { waitingTokens, headEndsMs, msPerToken } = workers;
   for (let at = 0; at < count; at++) {
     const slot = slots[at]!;
-    const ahead = prefillTokens[slot]!;
-    if (ahead === 0) continue;
-    const elapsedMs = nowMs - headSinceMs[slot]!;
-    const msPer = msPerToken[slot]!;
-    cost[at]! += weight * (ahead * msPer - Math.min(headTokens[slot]! * msPer, elapsedMs));
+    const headMs = Math.max(0, headEndsMs[slot]! - nowMs);
+    cost[at]! += weight * (headMs + waitingTokens[slot]! * msPerToken[slot]!);
   }
 };
 
@@ -35,15 +32,15 @@ export const queueWait: Term = ({ workers, slots, count }, { nowMs }, weight, co
  */
 export const seatWait: Term = (candidates, _placement, weight, cost) => {
   const { workers, slots, count, uncachedTokens } = candidates;
-  const { requests, maxRunning, kvTokens, capacityTokens, serviceMs } = workers;
+  const { freeSeats, freeTokens, maxRunning, capacityTokens, serviceMs } = workers;
+  if (mostLacking(candidates, freeTokens) <= 0 && fewest(candidates, freeSeats) >= 1) return;
   for (let at = 0; at < count; at++) {
     const slot = slots[at]!;
-    const held = kvTokens[slot]!;
-    const lack = held + uncachedTokens[at]! - capacityTokens[slot]!;
-    const excess = requests[slot]! + 1 - maxRunning[slot]!;
-    if (lack <= 0 && excess <= 0) continue;
-    const blocks = held === 0 ? 0 : lack / held;
-    cost[at]! += weight * Math.max(0, blocks, excess / maxRunning[slot]!) * serviceMs[slot]!;
+    const lack = uncachedTokens[at]! - freeTokens[slot]!;
+    const held = capacityTokens[slot]! - freeTokens[slot]!;
+    const blocks = held > 0 ? lack / held : 0;
+    const seats = (1 - freeSeats[slot]!) / maxRunning[slot]!;
+    cost[at]! += weight * Math.max(0, blocks, seats) * serviceMs[slot]!;
   }
 };
 
@@ -75,3 +72,22 @@ export const decodeInterference: Term = ({ workers, slots, count }, _placement, 
     cost[at]! += weight * STEP_SHARE * requests[slot]! * decodeStepMs[slot]!;
   }
 };
+
+/**
+ * The most that any candidate's uncached tokens exceed its room. Without a branch in the loop this is several times cheaper than
+ * to look at each candidate, and mostly there is nothing to look at.
+ */
+export function mostLacking(
+  { slots, count, uncachedTokens }: Candidates,
+  room: Float64Array,
+): number {
+  let most = Number.NEGATIVE_INFINITY;
+  for (let at = 0; at < count; at++) most = Math.max(most, uncachedTokens[at]! - room[slots[at]!]!);
+  return most;
+}
+
+function fewest({ slots, count }: Candidates, column: Float64Array): number {
+  let least = Number.POSITIVE_INFINITY;
+  for (let at = 0; at < count; at++) least = Math.min(least, column[slots[at]!]!);
+  return least;
+}

@@ -7,15 +7,17 @@ const FIRST_SIZE = 16;
 export class WorkerColumns {
   /** Written by the booking ledger: sums over the worker's bookings. */
   requests = new Float64Array(FIRST_SIZE);
+  /** Requests that could run beside them. */
+  freeSeats = new Float64Array(FIRST_SIZE);
   /** Bookings without a first token. */
   prefills = new Float64Array(FIRST_SIZE);
   /** Prompt tokens still to be computed, cached ones not counted. */
   prefillTokens = new Float64Array(FIRST_SIZE);
-  /** Those of the oldest prefill, which the engine works on, and since when. */
-  headTokens = new Float64Array(FIRST_SIZE);
-  headSinceMs = new Float64Array(FIRST_SIZE);
-  /** Tokens that running requests add to the cache: uncached prompt and expected output. */
-  kvTokens = new Float64Array(FIRST_SIZE);
+  /** The same without the oldest prefill, which the engine works on, and when that one is expected to end. */
+  waitingTokens = new Float64Array(FIRST_SIZE);
+  headEndsMs = new Float64Array(FIRST_SIZE);
+  /** Room that running requests leave in the cache, by their uncached prompts and expected outputs; may be negative. */
+  freeTokens = new Float64Array(FIRST_SIZE);
 
   /** Written by the row: what the worker announced, reported and proved. */
   blockSize = new Float64Array(FIRST_SIZE);
@@ -28,10 +30,12 @@ export class WorkerColumns {
   decodeStepMs = new Float64Array(FIRST_SIZE);
   /** From booking to end of a request. */
   serviceMs = new Float64Array(FIRST_SIZE);
-  /** Of the working set. */
-  usedTokens = new Float64Array(FIRST_SIZE);
+  /** Room that the working set leaves in the cache; negative when more is in use than fits. */
+  slackTokens = new Float64Array(FIRST_SIZE);
   /** Last sign of life; minus infinity for a worker that must not get requests. */
   openMs = new Float64Array(FIRST_SIZE);
+  /** Index owners of lower tiers that count, over all workers. */
+  lowerOwners = 0;
   /** The index owner whose overlap counts, when there is exactly one; otherwise -1. */
   soleOwner = new Int32Array(FIRST_SIZE);
 
@@ -56,11 +60,12 @@ export class WorkerColumns {
 
 const COLUMNS = [
   'requests',
+  'freeSeats',
   'prefills',
   'prefillTokens',
-  'headTokens',
-  'headSinceMs',
-  'kvTokens',
+  'waitingTokens',
+  'headEndsMs',
+  'freeTokens',
   'blockSize',
   'capacityTokens',
   'promptLimit',
@@ -68,6 +73,6 @@ const COLUMNS = [
   'msPerToken',
   'decodeStepMs',
   'serviceMs',
-  'usedTokens',
+  'slackTokens',
   'openMs',
 ] as const satisfies readonly (keyof WorkerColumns)[];

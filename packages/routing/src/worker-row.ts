@@ -80,13 +80,16 @@ export class WorkerRow {
     this.#columns.open(slot);
     this.#columns.blockSize[slot] = info.blockSize;
     this.#columns.capacityTokens[slot] = this.capacityBlocks * info.blockSize;
+    this.#columns.freeTokens[slot] = this.capacityBlocks * info.blockSize;
     // One token of the context is left for the answer.
     this.#columns.promptLimit[slot] = Math.min(
       info.contextTokens - 1,
       this.capacityBlocks * info.blockSize,
     );
     this.#columns.maxRunning[slot] = info.maxRunning;
+    this.#columns.freeSeats[slot] = info.maxRunning;
     this.#writeRates();
+    this.#writeSlack();
     this.refreshOwners();
     this.refreshOpen();
   }
@@ -127,7 +130,7 @@ export class WorkerRow {
   /** A request with these blocks was placed here. */
   use(hashes: Uint32Array, nowMs: number): void {
     this.workingSet.use(hashes, nowMs);
-    this.#columns.usedTokens[this.slot] = this.workingSet.blocks * this.info.blockSize;
+    this.#writeSlack();
   }
 
   /** The prompt and `outputBlocks` more went through this worker's cache, whatever its events say of it. */
@@ -144,7 +147,7 @@ export class WorkerRow {
 
   expireUse(nowMs: number): void {
     this.workingSet.expire(nowMs);
-    this.#columns.usedTokens[this.slot] = this.workingSet.blocks * this.info.blockSize;
+    this.#writeSlack();
   }
 
   /** Whether the worker gets requests; call after what this depends on changed. */
@@ -176,6 +179,7 @@ export class WorkerRow {
     this.#eventOwners.clear();
     this.#dropApproximate();
     this.workingSet.dispose();
+    this.#columns.lowerOwners -= this.lowerOwners.length;
     this.deviceOwners = [];
     this.lowerOwners = [];
   }
@@ -183,6 +187,7 @@ export class WorkerRow {
   /** Chooses the owners to believe; call after the truth or the set of owners changed. */
   refreshOwners(): void {
     const { state, isConfirmed } = this.truth;
+    this.#columns.lowerOwners -= this.lowerOwners.length;
     this.deviceOwners = [];
     this.lowerOwners = [];
     this.#isGuessing = state === 'approximate' || (state === 'events' && !isConfirmed);
@@ -193,8 +198,14 @@ export class WorkerRow {
         (key % TIERS.length === 0 ? this.deviceOwners : this.lowerOwners).push(owner);
       }
     }
+    this.#columns.lowerOwners += this.lowerOwners.length;
     const isSole = this.deviceOwners.length === 1 && this.lowerOwners.length === 0;
     this.#columns.soleOwner[this.slot] = isSole ? this.deviceOwners[0]! : -1;
+  }
+
+  #writeSlack(): void {
+    const slackBlocks = this.capacityBlocks - this.workingSet.blocks;
+    this.#columns.slackTokens[this.slot] = slackBlocks * this.info.blockSize;
   }
 
   #writeRates(): void {
