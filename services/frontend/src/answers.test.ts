@@ -33,7 +33,8 @@ test('a chat in one piece: text, usage, ids, life of the booking', async () => {
   await until(() => stack.ended('completed') === 1);
   assert.deepEqual(
     stack.life.map((event) => event.kind),
-    ['booked', 'firstToken', 'ended'],
+    ['firstToken', 'ended'],
+    'the only router has booked by itself',
   );
   const { request, hashes } = stack.routed.at(-1)!;
   assert.equal(request.promptTokens, promptTokens);
@@ -43,6 +44,21 @@ test('a chat in one piece: text, usage, ids, life of the booking', async () => {
     '<user>hi<assistant>',
     'what is hashed is what is sent',
   );
+});
+
+test('where several routers listen, bookings are told to all with their blocks', async () => {
+  await stack.putInstance('router', 'router-2');
+  const before = stack.life.length;
+  await stack.chat();
+  await until(() => stack.ended('completed') === 2);
+  await stack.dropInstance('router', 'router-2');
+  const events = stack.life.slice(before);
+  assert.deepEqual(
+    events.map((event) => event.kind),
+    ['booked', 'firstToken', 'ended'],
+  );
+  const [booked] = events;
+  assert.ok(booked?.kind === 'booked' && booked.blocks > 0);
 });
 
 test('a streamed chat: usage only when asked for, then [DONE]', async () => {
