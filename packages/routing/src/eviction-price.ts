@@ -12,7 +12,7 @@ const PREFILLS = 15;
  * and decides nothing.
  *
  * Unless reuse comes in rounds: then each further block costs an overflowing cache less than the one before, and it is better to
- * let one cache overflow more than two. The price falls with the square of the overflow as far as reuse is regular.
+ * let one cache overflow more than two. The price falls with the cube of the overfilling as far as reuse is regular.
  */
 export const evictionPrice: Term = (candidates, placement, weight, cost) => {
   const { workers, slots, count, uncachedTokens, seenBlocks } = candidates;
@@ -31,7 +31,7 @@ export const evictionPrice: Term = (candidates, placement, weight, cost) => {
     const overflow = (added - slack) * (1 + regularity);
     if (overflow <= 0) continue;
     const fill = Math.max(1, 1 - slack / capacityTokens[slot]!);
-    const discount = 1 - regularity * (1 - 1 / (fill * fill));
+    const discount = 1 - regularity * (1 - 1 / fill ** 3);
     cost[at]! += Math.min(overflow, added) * tokenPrice * discount;
   }
 };

@@ -1,19 +1,18 @@
 import type { Rng } from '@busbar/base';
 
 /**
- * Index of the lowest cost. Costs within `tieRatio` of it plus `tieMs` count as equal and are drawn from evenly: learned rates differ by
+ * Index of the lowest cost. Costs within `tieRatio` of it count as equal and are drawn from evenly: learned rates differ by
  * noise, and noise must not send every request of an idle pool to one worker.
  */
 export function chooseCheapest(
   cost: Float64Array,
   count: number,
   tieRatio: number,
-  tieMs: number,
   rng: Rng,
 ): number {
   let lowest = cost[0]!;
   for (let at = 1; at < count; at++) lowest = Math.min(lowest, cost[at]!);
-  const limit = lowest + Math.abs(lowest) * tieRatio + tieMs;
+  const limit = lowest + Math.abs(lowest) * tieRatio;
   let ties = 0;
   let last = 0;
   for (let at = 0; at < count; at++) {

@@ -104,6 +104,18 @@ suite('a placement', () => {
     assert.equal(record.candidates[0]!.overlapBlocks, 100);
   });
 
+  test('goes where the prefix is when the engine takes no time at all', () => {
+    const bench = new Bench();
+    for (const id of FOUR) bench.join(id, { prefillTokensPerMs: 1e6, decodeStepMs: 0 });
+    bench.kv('w3', 1, [stored(chain('a', 100))]);
+    for (let i = 0; i < 20; i++) {
+      const placed = bench.place(branch('a', 100, `t${i}`, 2));
+      assert.equal(placed.workerId, 'w3');
+      bench.computed(placed);
+      bench.end(placed);
+    }
+  });
+
   test('leaves a worker whose line is longer than a new prefill', () => {
     const bench = benchOf(['w1', 'w2']);
     bench.kv('w1', 1, [stored(chain('a', 100))]);

@@ -6,9 +6,8 @@ import { createKvProfile, LOAD_PROFILE, PREDICTIVE_PROFILE } from './profiles.ts
 import type { Profile } from './terms.ts';
 import type { PolicyName } from './types.ts';
 
-/** Predicted costs nearer to each other than this are equal: learned rates are not that exact. */
-const TIE_RATIO = 0.02;
-const TIE_MS = 0.1;
+/** Predicted costs that differ by less than this share are equal: learned rates are not that exact. */
+const TIE_RATIO = 0.03;
 
 /** How a router chooses among the workers that passed the filters. No policy has side effects on workers or bookings. */
 export interface Policy {
@@ -23,11 +22,11 @@ export function createPolicy(name: PolicyName, active: HeldBlocks | undefined): 
   switch (name) {
     case 'predictive':
     case 'approximate':
-      return new ProfilePolicy(PREDICTIVE_PROFILE, TIE_RATIO, TIE_MS);
+      return new ProfilePolicy(PREDICTIVE_PROFILE, TIE_RATIO);
     case 'kv':
-      return new ProfilePolicy(createKvProfile(active ?? new HeldBlocks()), 0, 0);
+      return new ProfilePolicy(createKvProfile(active ?? new HeldBlocks()), 0);
     case 'least-loaded':
-      return new ProfilePolicy(LOAD_PROFILE, 0, 0);
+      return new ProfilePolicy(LOAD_PROFILE, 0);
     case 'round-robin':
       return new UnpricedPolicy(createRoundRobin());
     case 'random':
@@ -41,19 +40,17 @@ export function createPolicy(name: PolicyName, active: HeldBlocks | undefined): 
 class ProfilePolicy implements Policy {
   readonly profile: Profile;
   readonly #tieRatio: number;
-  readonly #tieMs: number;
 
-  constructor(profile: Profile, tieRatio: number, tieMs: number) {
+  constructor(profile: Profile, tieRatio: number) {
     this.profile = profile;
     this.#tieRatio = tieRatio;
-    this.#tieMs = tieMs;
   }
 
   choose(candidates: Candidates, placement: Placement, rng: Rng): number {
     const { cost, count } = candidates;
     cost.fill(0, 0, count);
     for (const [, weight, term] of this.profile) term(candidates, placement, weight, cost);
-    return chooseCheapest(cost, count, this.#tieRatio, this.#tieMs, rng);
+    return chooseCheapest(cost, count, this.#tieRatio, rng);
   }
 }
 

@@ -30,11 +30,11 @@ suite('shared prefixes, six in flight', () => {
     });
   }
 
-  test('of which more are asked than fit, 56 of 120 hit in the worst of the seeds but one', () => {
+  test('of which more are asked than fit, at least 56 of 120 hit', () => {
     const hits = SEEDS.map((seed) => run(24, { kvBlocks: SMALL }, seed).hits).toSorted(
       (a, b) => a - b,
     );
-    assert.ok(hits[1]! >= 56, hits.join(' '));
+    assert.ok(hits[0]! >= 56, hits.join(' '));
   });
 
   test('hit by chance under policies that do not look at caches', () => {

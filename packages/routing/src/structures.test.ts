@@ -110,11 +110,11 @@ suite('the cheapest', () => {
     const rng = createRng(3);
     const cost = Float64Array.of(100, 50, 50.5, 90, 50.9);
     const counts = [0, 0, 0, 0, 0];
-    for (let i = 0; i < 3_000; i++) counts[chooseCheapest(cost, 5, 0.02, 0, rng)]!++;
+    for (let i = 0; i < 3_000; i++) counts[chooseCheapest(cost, 5, 0.02, rng)]!++;
     assert.equal(counts[0]! + counts[3]!, 0);
     for (const at of [1, 2, 4]) assert.ok(Math.abs(counts[at]! - 1_000) < 150, counts.join(' '));
-    assert.equal(chooseCheapest(cost, 5, 0, 0, rng), 1);
-    assert.equal(chooseCheapest(cost, 1, 0, 0, rng), 0);
+    assert.equal(chooseCheapest(cost, 5, 0, rng), 1);
+    assert.equal(chooseCheapest(cost, 1, 0, rng), 0);
   });
 });
 

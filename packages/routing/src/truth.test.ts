@@ -47,6 +47,16 @@ suite('a worker without KV events', () => {
     assert.equal(bench.view('w1').truth, 'events');
   });
 
+  test('is not demoted for a prompt that was cached whole, whose last token is computed all the same', () => {
+    const bench = new Bench();
+    bench.join('w1');
+    bench.kv('w1', 1, [stored(chain('a', 10))]);
+    bench.pass(5_000, ['w1']);
+    bench.first(bench.place(chain('a', 10), { promptTokens: 160 }), 144);
+    bench.pass(5_000, ['w1']);
+    assert.equal(bench.view('w1').truth, 'events');
+  });
+
   test('is not demoted while it idles, nor when the event came before the heartbeat that counts it', () => {
     const bench = new Bench();
     bench.join('w1');
