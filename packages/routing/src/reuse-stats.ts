@@ -11,12 +11,15 @@ const RANDOM_VARIATION = 0.5;
 const REGULAR_VARIATION = 0.25;
 /** Share of all caches that may fill with blocks nobody asks for again before reuse is no longer assumed. */
 const PATIENCE = 0.5;
+/** Requests for each worker without any reuse after which it is less and less assumed, and after twice as many not at all. */
+const NEWCOMERS = 16;
 
 /** What is known about the reuse of blocks over all workers of one model. Each working set reports to it; the eviction price reads it. */
 export class ReuseStats {
   /** Tokens prefilled per millisecond over all workers: one measure everywhere, so that noise of rates sets no price. */
   readonly tokensPerMs: LearnedRate;
-  /** Capacity of all workers together. */
+  /** Of the model, and their capacity together. */
+  workers = 0;
   capacityBlocks = 0;
   /** Blocks that were not used again for as long as a cache reaches back. */
   doubtfulBlocks = 0;
@@ -25,6 +28,8 @@ export class ReuseStats {
   #samples = 0;
   #reusedBlocks = 0;
   #wastedBlocks = 0;
+  /** Requests so far that brought nothing known, less those that did. */
+  #newcomers = 0;
 
   constructor(priorTokensPerMs: number) {
     this.tokensPerMs = new LearnedRate(priorTokensPerMs, WEIGHT);
@@ -33,7 +38,9 @@ export class ReuseStats {
   /** Share of new blocks that are asked for again: 1 at first, then what is seen. */
   get reuseRatio(): number {
     const unused = this.#wastedBlocks + this.doubtfulBlocks;
-    const assumed = Math.max(0, this.capacityBlocks * PATIENCE - unused);
+    const patience = Math.max(0, this.capacityBlocks * PATIENCE - unused);
+    const doubt = this.#newcomers / (this.workers * NEWCOMERS) - 1;
+    const assumed = patience * Math.max(0, 1 - Math.max(0, doubt));
     const reused = this.#reusedBlocks + assumed;
     return reused / Math.max(1, reused + unused);
   }
@@ -54,6 +61,11 @@ export class ReuseStats {
     const distance = (RANDOM_VARIATION - variation) / (RANDOM_VARIATION - REGULAR_VARIATION);
     const trust = this.#samples / (this.#samples + TRUST_SAMPLES);
     return trust * Math.max(0, Math.min(1, distance)) + 1 - trust;
+  }
+
+  /** A request came of which this share of blocks was in use. */
+  onRequest(reusedShare: number): void {
+    this.#newcomers = Math.max(0, this.#newcomers + 1 - 2 * reusedShare);
   }
 
   /** Blocks of one request came again after `ageMs` in the mean; `firstBlocks` of them for the first time. */

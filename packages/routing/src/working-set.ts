@@ -20,6 +20,7 @@ export class WorkingSet {
 
   constructor(capacityBlocks: number, reuse: ReuseStats) {
     this.#reuse = reuse;
+    reuse.workers++;
     reuse.capacityBlocks += capacityBlocks;
     this.#capacity = capacityBlocks;
     let stride = 1;
@@ -71,6 +72,7 @@ export class WorkingSet {
       this.#lru.touch(node, nowMs);
     }
     this.#reusedNodes += firstReuses;
+    if (samples > 0) this.#reuse.onRequest(reuses / samples);
     if (reuses > 0) this.#reuse.onReuse(firstReuses * this.#stride, ageMs / reuses);
     this.#tellDoubt();
   }
@@ -87,6 +89,7 @@ export class WorkingSet {
 
   /** The worker left: its capacity and its doubts go with it. */
   dispose(): void {
+    this.#reuse.workers--;
     this.#reuse.capacityBlocks -= this.#capacity;
     this.#reuse.doubtfulBlocks -= this.#doubtful;
     this.#doubtful = 0;
