@@ -5,6 +5,7 @@ import {
   createSubjects,
   decodeInstance,
   decodeModelCard,
+  decodeOrSkip,
   decodeWorkerLoad,
   type Instance,
   lastToken,
@@ -27,7 +28,7 @@ export async function readInstances(bus: Bus, namespace: string): Promise<Map<st
   const bucket = await bus.bucket(bucketNames(namespace).instances);
   const instances = new Map<string, Instance>();
   for (const entry of await bucket.entries()) {
-    const instance = attempt(() => decodeInstance(entry.value));
+    const instance = decodeOrSkip(decodeInstance, entry.value);
     if (instance !== undefined) instances.set(instance.id, instance);
   }
   return instances;
@@ -36,7 +37,7 @@ export async function readInstances(bus: Bus, namespace: string): Promise<Map<st
 async function readCards(bus: Bus, namespace: string): Promise<ModelCard[]> {
   const bucket = await bus.bucket(bucketNames(namespace).models);
   const entries = await bucket.entries();
-  return entries.flatMap((entry) => attempt(() => decodeModelCard(entry.value)) ?? []);
+  return entries.flatMap((entry) => decodeOrSkip(decodeModelCard, entry.value) ?? []);
 }
 
 /** Reads leases and cards, and listens `listenMs` for the heartbeats of workers. */
@@ -47,7 +48,7 @@ export async function observeCluster(
 ): Promise<Cluster> {
   const loads = new Map<string, WorkerLoad>();
   const subscription = bus.subscribe(createSubjects(namespace).loadAll, (message) => {
-    const load = attempt(() => decodeWorkerLoad(message.data));
+    const load = decodeOrSkip(decodeWorkerLoad, message.data);
     if (load !== undefined) loads.set(lastToken(message.subject), load);
   });
   try {
@@ -65,12 +66,4 @@ export async function observeCluster(
 /** Whether a lease belongs to a process of this machine. */
 export function isLocal(instance: Instance): boolean {
   return instance.host === hostname();
-}
-
-function attempt<T>(work: () => T): T | undefined {
-  try {
-    return work();
-  } catch {
-    return undefined;
-  }
 }

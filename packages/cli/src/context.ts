@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { NAMESPACE } from '@busbar/protocol';
 import { CliError } from './errors.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -19,10 +20,8 @@ export interface CliContext {
   readonly isInputTty: boolean;
 }
 
-const NAMESPACE = /^[a-z0-9-]{1,32}$/;
-
 /** Throws CLI_USAGE unless `name` can be a namespace. */
-export function checkNamespace(name: string): string {
+function checkNamespace(name: string): string {
   if (!NAMESPACE.test(name)) {
     throw new CliError(
       'CLI_USAGE',

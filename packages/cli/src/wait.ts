@@ -28,3 +28,11 @@ export async function until<T>(
     await pause(options.everyMs, options.signal);
   }
 }
+
+/** Resolves when `signal` has fired. */
+export function fired(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

@@ -13,12 +13,12 @@ import {
   encodeToken,
   encodeTokenBatch,
   encodeWork,
-  FINISH_REASONS,
   type KvChange,
   ProtocolError,
   type StreamDelta,
   splitKvChanges,
 } from './index.ts';
+import { FINISH_REASONS } from './tokens.ts';
 
 const words = (maxLength: number): fc.Arbitrary<Uint32Array> => fc.uint32Array({ maxLength });
 const hashes = fc

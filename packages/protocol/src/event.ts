@@ -1,7 +1,6 @@
 import { z } from 'zod';
-import { parseJson } from './frame.ts';
+import { parse, parseJson } from './frame.ts';
 import { EVENT_KINDS, type EventKind } from './names.ts';
-import { parse } from './route.ts';
 
 /** CloudEvents 1.0 in structured JSON, as integrations receive it on `event.<kind>`. */
 export const cloudEventSchema = z.object({

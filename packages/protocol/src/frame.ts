@@ -1,4 +1,5 @@
 import { AppError } from '@busbar/base';
+import { z } from 'zod';
 import { PROTOCOL_VERSION } from './names.ts';
 
 export type ProtocolErrorCode =
@@ -83,5 +84,29 @@ export function parseJson(bytes: Uint8Array): unknown {
     return JSON.parse(decoder.decode(bytes));
   } catch {
     return undefined;
+  }
+}
+
+/** Validates a decoded header. Throws ProtocolError, so that one catch covers every bad message. */
+export function parse<T>(schema: z.ZodType<T>, value: unknown): T {
+  const result = schema.safeParse(value);
+  if (!result.success) {
+    throw new ProtocolError('PROTOCOL_BAD_FRAME', z.prettifyError(result.error), {
+      cause: result.error,
+    });
+  }
+  return result.data;
+}
+
+/** What `decode` makes of `bytes`, or undefined for bytes that do not follow this contract: of another version, or broken. */
+export function decodeOrSkip<T>(
+  decode: (bytes: Uint8Array) => T,
+  bytes: Uint8Array,
+): T | undefined {
+  try {
+    return decode(bytes);
+  } catch (error) {
+    if (error instanceof ProtocolError) return undefined;
+    throw error;
   }
 }

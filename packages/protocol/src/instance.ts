@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { decodeFrame, encodeFrame, parseJson } from './frame.ts';
-import { parse } from './route.ts';
+import { decodeFrame, encodeFrame, parse, parseJson } from './frame.ts';
 
 export const ROLES = ['frontend', 'router', 'decode', 'prefill'] as const;
 export type Role = (typeof ROLES)[number];

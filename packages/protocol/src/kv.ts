@@ -1,7 +1,14 @@
 import { z } from 'zod';
-import { checkVersion, copyWords, decodeFrame, encodeFrame, ProtocolError } from './frame.ts';
+import {
+  checkVersion,
+  copyWords,
+  decodeFrame,
+  encodeFrame,
+  ProtocolError,
+  parse,
+} from './frame.ts';
 import { PROTOCOL_VERSION } from './names.ts';
-import { type HashWords, parse } from './route.ts';
+import type { HashWords } from './route.ts';
 
 /** Where a block lies: in the accelerator's memory, in the host's, or on disk. The order is the wire value. */
 export const TIERS = ['device', 'host', 'disk'] as const;

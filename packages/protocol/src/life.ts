@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { decodeFrame, encodeFrame, ProtocolError } from './frame.ts';
-import { type HashWords, parse } from './route.ts';
+import { decodeFrame, encodeFrame, ProtocolError, parse } from './frame.ts';
+import type { HashWords } from './route.ts';
 
 /** How a request ended; also the value of the `outcome` label of metrics. */
 export const OUTCOMES = ['completed', 'cancelled', 'failed', 'rejected'] as const;

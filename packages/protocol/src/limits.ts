@@ -11,6 +11,11 @@ export const LIMITS = {
     value: 16_777_216,
     reason: 'a million tokens of text is about 5 MB; above 16 MiB is not a prompt',
   },
+  /** HTTP bodies that one frontend reads at the same time; large ones that come on top answer 429. */
+  openBodyBytes: {
+    value: 268_435_456,
+    reason: 'sixteen of the largest bodies; a thousand slow senders of them would fill any memory',
+  },
   /** Messages of one chat. */
   messages: { value: 4_096, reason: 'agents send hundreds; each costs template time' },
   /** Candidates of one request (`n`). */
@@ -50,10 +55,10 @@ export const LIMITS = {
   },
   /** Time a frontend waits for a worker's acknowledgement. */
   workAckTimeoutMs: { value: 5_000, reason: 'the worker only checks and queues before it answers' },
-  /** Time without a single token of any stream of a worker that is not heard of any more. */
+  /** Time without a single token of any stream of a worker that answers when it is asked. */
   streamSilenceMs: {
     value: 60_000,
-    reason: 'a worker that sends heartbeats but no token for a minute is stuck',
+    reason: 'a worker that answers but sends no token for a minute is stuck',
   },
   /** Placements tried for one request before it fails. */
   placementAttempts: { value: 4, reason: 'each attempt excludes the worker that failed' },
@@ -63,6 +68,11 @@ export const LIMITS = {
     reason: 'three renewals may be lost before a process counts as gone',
   },
   leaseRenewMs: { value: 1_000, reason: 'a third of the time to live' },
+  /** How long an expired lease may be away before what is known of its owner is dropped. */
+  leaseGraceMs: {
+    value: 1_500,
+    reason: 'when NATS restarts, leases of living processes expire and come back a moment later',
+  },
   /** Heartbeat of a worker, and the silence after which routers stop choosing it. */
   loadIntervalMs: { value: 100, reason: 'load older than a few engine steps misleads the router' },
   loadSilenceMs: { value: 350, reason: 'three heartbeats and some slack' },

@@ -4,12 +4,14 @@ import { assert } from '@busbar/base';
 export const PROTOCOL_VERSION = 1;
 
 const TOKEN = /^[A-Za-z0-9_-]{1,512}$/;
-const ID = /^[a-z0-9-]{1,40}$/;
-const NAMESPACE = /^[a-z0-9-]{1,32}$/;
+/** A process id: a token of subjects and bucket keys. */
+export const PROCESS_ID = /^[a-z0-9-]{1,40}$/;
+/** A namespace: a token of subjects and a part of bucket names. */
+export const NAMESPACE = /^[a-z0-9-]{1,32}$/;
 
 /** True when `text` may stand as a process id in a subject: 1 to 40 of a-z, 0-9 and "-". */
 export function isProcessId(text: string): boolean {
-  return ID.test(text);
+  return PROCESS_ID.test(text);
 }
 
 /**

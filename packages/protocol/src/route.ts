@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { decodeFrame, encodeFrame, ProtocolError } from './frame.ts';
+import { decodeFrame, encodeFrame, parse } from './frame.ts';
 
 /** Two words a block: low half, then high half of the 64-bit sequence hash (the layout of a little-endian u64). */
 export type HashWords = Uint32Array;
@@ -72,15 +72,4 @@ export function encodeRouteReply(reply: RouteReply): Uint8Array {
 
 export function decodeRouteReply(bytes: Uint8Array): RouteReply {
   return parse(routeReplySchema, decodeFrame(bytes).header);
-}
-
-/** Validates a decoded header. Throws ProtocolError, so that one catch covers every bad message. */
-export function parse<T>(schema: z.ZodType<T>, value: unknown): T {
-  const result = schema.safeParse(value);
-  if (!result.success) {
-    throw new ProtocolError('PROTOCOL_BAD_FRAME', z.prettifyError(result.error), {
-      cause: result.error,
-    });
-  }
-  return result.data;
 }

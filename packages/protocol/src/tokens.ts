@@ -1,7 +1,6 @@
 import { z } from 'zod';
-import { checkVersion, copyWords, ProtocolError, parseJson } from './frame.ts';
+import { checkVersion, copyWords, ProtocolError, parse, parseJson } from './frame.ts';
 import { PROTOCOL_VERSION } from './names.ts';
-import { parse } from './route.ts';
 
 /** Why a stream ended. `none` while it runs. The order is the wire value. */
 export const FINISH_REASONS = ['none', 'stop', 'length', 'cancelled', 'error'] as const;

@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { decodeFrame, encodeFrame } from './frame.ts';
-import { parse } from './route.ts';
+import { decodeFrame, encodeFrame, parse } from './frame.ts';
 
 export const samplingSchema = z.object({
   temperature: z.number().min(0).max(2).optional(),

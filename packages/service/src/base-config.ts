@@ -1,3 +1,4 @@
+import { NAMESPACE, PROCESS_ID } from '@busbar/protocol';
 import { LOG_FORMATS, LOG_LEVELS } from '@busbar/telemetry';
 import { z } from 'zod';
 import { field } from './fields.ts';
@@ -9,11 +10,11 @@ export const baseFields = {
     .default('nats://127.0.0.1:4222')
     .describe('NATS server; several are separated by commas'),
   namespace: field
-    .matching(/^[a-z0-9-]{1,32}$/, '1 to 32 of a-z, 0-9 and "-"')
+    .matching(NAMESPACE, '1 to 32 of a-z, 0-9 and "-"')
     .default('default')
     .describe('Separates stacks that share one NATS server'),
   id: field
-    .matching(/^[a-z0-9-]{1,40}$/, '1 to 40 of a-z, 0-9 and "-"')
+    .matching(PROCESS_ID, '1 to 40 of a-z, 0-9 and "-"')
     .optional()
     .describe('Name of this process; `<role>-<8 characters>` when absent'),
   adminHost: field

@@ -4,13 +4,11 @@ export {
   type LoadedConfig,
   loadConfig,
   type Origin,
-  redactConfig,
   variableName,
-  withoutCredentials,
 } from './config.ts';
 export { ServiceError, type ServiceErrorCode } from './errors.ts';
 export { field } from './fields.ts';
+export { LeaseGrace } from './lease-grace.ts';
 export type * from './port.ts';
 export { runService, type ServiceDefinition } from './run-service.ts';
-export { type Shell, type ShellOptions, startShell } from './shell.ts';
-export { newProcessId, randomRng, systemClock } from './system.ts';
+export { systemClock } from './system.ts';

@@ -3,11 +3,11 @@ import { messageOf } from '@busbar/base';
 import type { Bucket, Lease } from '@busbar/bus';
 import {
   decodeInstance,
+  decodeOrSkip,
   encodeInstance,
   type Instance,
   instanceKey,
   limit,
-  ProtocolError,
 } from '@busbar/protocol';
 import type { Logger } from '@busbar/telemetry';
 import { ServiceError } from './errors.ts';
@@ -79,13 +79,7 @@ async function waitForOwner(bucket: Bucket, key: string, own: Instance): Promise
 
 async function readOwner(bucket: Bucket, key: string): Promise<Instance | undefined> {
   const entry = await bucket.get(key);
-  if (entry === undefined) return undefined;
-  try {
-    return decodeInstance(entry.value);
-  } catch (error) {
-    if (error instanceof ProtocolError) return undefined;
-    throw error;
-  }
+  return entry === undefined ? undefined : decodeOrSkip(decodeInstance, entry.value);
 }
 
 function isDeadHere(owner: Instance, own: Instance): boolean {

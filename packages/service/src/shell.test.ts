@@ -3,8 +3,9 @@ import { test } from 'node:test';
 import { type Bus, BusError, MemoryNetwork } from '@busbar/bus';
 import {
   bucketNames,
-  cloudEventSchema,
+  type CloudEvent,
   createSubjects,
+  decodeCloudEvent,
   decodeInstance,
   type Instance,
 } from '@busbar/protocol';
@@ -168,19 +169,17 @@ test('while the bus is away the process is unready, afterwards it is ready and r
 test('published events are CloudEvents with ids of their own; a bus that is down does not matter', async () => {
   const network = new MemoryNetwork();
   const observer = network.connect();
-  const events: unknown[] = [];
-  const decoder = new TextDecoder();
+  const events: CloudEvent[] = [];
   observer.subscribe(createSubjects('default').eventAll, ({ data }) =>
-    events.push(JSON.parse(decoder.decode(data))),
+    events.push(decodeCloudEvent(data)),
   );
   const shell = await start(network, newScript());
   shell.context.publishEvent('worker.joined', 'w1', { model: 'm' });
   shell.context.publishEvent('worker.joined', 'w2', { model: 'm' });
   await until('two events', () => events.length === 2);
-  const parsed = events.map((event) => cloudEventSchema.parse(event));
-  assert.equal(new Set(parsed.map((event) => event.id)).size, 2);
-  assert.equal(parsed[0]?.source, '/busbar/default/router/r1');
-  assert.equal(parsed[0]?.subject, 'w1');
+  assert.equal(new Set(events.map((event) => event.id)).size, 2);
+  assert.equal(events[0]?.source, '/busbar/default/router/r1');
+  assert.equal(events[0]?.subject, 'w1');
   await shell.shutdown();
   shell.context.publishEvent('worker.left', 'w1', {});
   await observer.close();

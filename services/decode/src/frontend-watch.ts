@@ -1,9 +1,8 @@
 import type { Bucket, BucketChange, Subscription } from '@busbar/bus';
-import { decodeInstance, ProtocolError } from '@busbar/protocol';
+import { decodeInstance, decodeOrSkip } from '@busbar/protocol';
+import { LeaseGrace } from '@busbar/service';
 
 const PREFIX = 'frontend.';
-/** A frontend that loses its lease for a moment, as when NATS restarts, keeps its requests. */
-const GRACE_MS = 1_500;
 
 /**
  * Tells which frontends left for good, or came back under the same name as another process: nobody reads their
@@ -11,7 +10,11 @@ const GRACE_MS = 1_500;
  */
 export class FrontendWatch {
   readonly #epochs = new Map<string, number>();
-  readonly #leaving = new Map<string, NodeJS.Timeout>();
+  /** A frontend that loses its lease for a moment keeps its requests. */
+  readonly #grace = new LeaseGrace((id) => {
+    this.#epochs.delete(id);
+    this.#onGone(id);
+  });
   readonly #onGone: (frontendId: string) => void;
   #subscription: Subscription | undefined;
 
@@ -27,46 +30,26 @@ export class FrontendWatch {
 
   stop(): void {
     this.#subscription?.unsubscribe();
-    for (const timer of this.#leaving.values()) clearTimeout(timer);
-    this.#leaving.clear();
+    this.#grace.stop();
   }
 
   #onChange(change: BucketChange): void {
     if (change.kind === 'snapshot') {
-      for (const id of this.#epochs.keys()) if (!change.keys.has(PREFIX + id)) this.#leave(id);
+      for (const id of this.#epochs.keys())
+        if (!change.keys.has(PREFIX + id)) this.#grace.expired(id);
       return;
     }
     if (!change.key.startsWith(PREFIX)) return;
     const id = change.key.slice(PREFIX.length);
     if (change.kind === 'gone') {
-      if (this.#epochs.has(id)) this.#leave(id);
+      if (this.#epochs.has(id)) this.#grace.expired(id);
       return;
     }
-    const epoch = readEpoch(change.value);
+    const epoch = decodeOrSkip(decodeInstance, change.value)?.epoch;
     if (epoch === undefined) return;
-    clearTimeout(this.#leaving.get(id));
-    this.#leaving.delete(id);
+    this.#grace.held(id);
     const before = this.#epochs.get(id);
     this.#epochs.set(id, epoch);
     if (before !== undefined && before !== epoch) this.#onGone(id);
-  }
-
-  #leave(id: string): void {
-    if (this.#leaving.has(id)) return;
-    const timer = setTimeout(() => {
-      this.#leaving.delete(id);
-      this.#epochs.delete(id);
-      this.#onGone(id);
-    }, GRACE_MS);
-    this.#leaving.set(id, timer);
-  }
-}
-
-function readEpoch(value: Uint8Array): number | undefined {
-  try {
-    return decodeInstance(value).epoch;
-  } catch (error) {
-    if (error instanceof ProtocolError) return undefined;
-    throw error;
   }
 }

@@ -2,11 +2,11 @@ import type { Bucket, Bus } from '@busbar/bus';
 import {
   decodeInstance,
   decodeModelCard,
+  decodeOrSkip,
   encodeModelCard,
   encodeToken,
   type Instance,
   type ModelCard,
-  ProtocolError,
 } from '@busbar/protocol';
 import { ServiceError } from '@busbar/service';
 
@@ -57,7 +57,7 @@ function refuseConflict(known: ModelCard, own: ModelCard, other: Instance): void
 
 async function readCard(bucket: Bucket, model: string): Promise<ModelCard | undefined> {
   const entry = await bucket.get(encodeToken(model));
-  return entry === undefined ? undefined : tolerate(() => decodeModelCard(entry.value));
+  return entry === undefined ? undefined : decodeOrSkip(decodeModelCard, entry.value);
 }
 
 async function findOther(
@@ -66,18 +66,8 @@ async function findOther(
   ownId: string,
 ): Promise<Instance | undefined> {
   for (const entry of await instances.entries()) {
-    const instance = tolerate(() => decodeInstance(entry.value));
+    const instance = decodeOrSkip(decodeInstance, entry.value);
     if (instance?.worker?.model === model && instance.id !== ownId) return instance;
   }
   return undefined;
-}
-
-/** Entries that another version wrote, or that are broken, count as absent. */
-function tolerate<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof ProtocolError) return undefined;
-    throw error;
-  }
 }

@@ -48,11 +48,11 @@ test('a chat in one piece: text, usage, ids, life of the booking', async () => {
 
 test('where several routers listen, bookings are told to all with their blocks', async () => {
   await stack.putInstance('router', 'router-2');
-  const before = stack.life.length;
+  const toldBefore = stack.life.length;
   await stack.chat();
   await until(() => stack.ended('completed') === 2);
   await stack.dropInstance('router', 'router-2');
-  const events = stack.life.slice(before);
+  const events = stack.life.slice(toldBefore);
   assert.deepEqual(
     events.map((event) => event.kind),
     ['booked', 'firstToken', 'ended'],

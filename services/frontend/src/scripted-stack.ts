@@ -14,7 +14,6 @@ import {
   encodeToken,
   encodeTokenBatch,
   encodeWorkAck,
-  encodeWorkerLoad,
   type FinishReason,
   instanceKey,
   type LifeEvent,
@@ -76,13 +75,14 @@ export class ScriptedWorker {
   readonly #positions = new Map<number, number>();
   readonly #frontends = new Map<number, string>();
   readonly #parts: Uint32Array[] = [];
-  readonly #heartbeat: NodeJS.Timeout;
+  #isHung = false;
 
   constructor(id: string, bus: Bus, script: Script) {
     this.id = id;
     this.bus = bus;
     this.script = script;
     bus.subscribe(SUBJECTS.cancel(id), (message) => {
+      if (this.#isHung) return;
       this.cancelled.push(...decodeCancel(message.data).streamIds);
       message.respond(new Uint8Array(0));
     });
@@ -98,22 +98,6 @@ export class ScriptedWorker {
       this.#frontends.set(header.streamId, header.frontendId);
       void this.script(this, header);
     });
-    this.#heartbeat = setInterval(() => this.beat(), 100);
-  }
-
-  beat(): void {
-    const load = { epoch: 1, state: 'ready', running: 0, waiting: 0, waitingPrefillTokens: 0 };
-    const rest = { freeBlocks: 1, activeBlocks: 0, kvBlocks: 1, decodeStepMs: 0, kvSequence: 0 };
-    this.bus.publish(
-      SUBJECTS.load(this.id),
-      encodeWorkerLoad({
-        ...load,
-        ...rest,
-        state: 'ready',
-        prefillTokensPerMs: 0,
-        storedBlocksTotal: 0,
-      }),
-    );
   }
 
   /** One engine step for one stream. */
@@ -144,13 +128,12 @@ export class ScriptedWorker {
 
   /** As SIGKILL: nothing is said, the connection is gone. */
   async kill(): Promise<void> {
-    clearInterval(this.#heartbeat);
     await this.bus.close();
   }
 
   /** Connected but silent, as after SIGSTOP. */
   hang(): void {
-    clearInterval(this.#heartbeat);
+    this.#isHung = true;
   }
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { limit } from '@busbar/protocol';
 import { answerOf, eventsOf, type Script, ScriptedStack, until } from './scripted-stack.ts';
 
 const nothing: Script = () => {};
@@ -64,7 +65,7 @@ test('killed before the first token: placed elsewhere; after it: one error event
     await first!.kill();
     const killed = performance.now();
     const moved = eventsOf(await (await waiting).text());
-    assert.ok(performance.now() - killed < 1_500, 'noticed by the heartbeat, not by the lease');
+    assert.ok(performance.now() - killed < 1_500, 'noticed by asking, not by the lease');
     assert.equal(moved[0]?.choices[0]?.delta.content, 'ok');
     const broken = eventsOf(await (await started).text());
     assert.equal(broken[0]?.choices[0]?.delta.content, 'a');
@@ -82,7 +83,9 @@ test('connected but silent: gone when its lease has run out', () =>
     const waiting = stack.chat();
     await until(() => stack.workers[0]!.works.length === 1);
     stack.workers[0]!.hang();
+    const hung = performance.now();
     assert.equal((await waiting).status, 200);
+    assert.ok(performance.now() - hung < 2 * limit('leaseTtlMs'), 'not left to the stream limit');
   }));
 
 test('lost batches fail the stream that misses tokens, and those that end unseen', () =>

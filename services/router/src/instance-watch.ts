@@ -1,5 +1,6 @@
 import type { Bucket, BucketChange, Subscription } from '@busbar/bus';
-import { decodeInstance, type Instance, ProtocolError, type WorkerInfo } from '@busbar/protocol';
+import { decodeInstance, decodeOrSkip, type Instance, type WorkerInfo } from '@busbar/protocol';
+import { LeaseGrace } from '@busbar/service';
 
 /** What a router needs to know of other processes. */
 export interface InstanceListener {
@@ -9,17 +10,12 @@ export interface InstanceListener {
   onFrontendLeft(frontendId: string): void;
 }
 
-/**
- * How long a lease may be away before its owner counts as gone. When NATS restarts, leases expire although their owners live, and
- * come back a moment later; the index of a worker is worth the wait, and a silent worker is not chosen meanwhile.
- */
-const GRACE_MS = 1_500;
-
 /** Follows bucket `instances` and tells of workers that are ready and of processes that left. */
 export class InstanceWatch {
   readonly #listener: InstanceListener;
   readonly #known = new Map<string, Instance>();
-  readonly #leaving = new Map<string, NodeJS.Timeout>();
+  /** The index of a worker is worth the wait, and a silent worker is not chosen meanwhile. */
+  readonly #grace = new LeaseGrace((key) => this.#leave(key));
   readonly #joined = new Set<string>();
   #subscription: Subscription | undefined;
   #onFirst: (() => void) | undefined;
@@ -41,8 +37,7 @@ export class InstanceWatch {
 
   stop(): void {
     this.#subscription?.unsubscribe();
-    for (const timer of this.#leaving.values()) clearTimeout(timer);
-    this.#leaving.clear();
+    this.#grace.stop();
   }
 
   #onChange(change: BucketChange): void {
@@ -52,16 +47,15 @@ export class InstanceWatch {
     } else if (change.kind === 'gone') {
       this.#expire(change.key);
     } else {
-      const instance = read(change.value);
+      const instance = decodeOrSkip(decodeInstance, change.value);
       if (instance !== undefined) this.#update(change.key, instance);
     }
   }
 
   #update(key: string, instance: Instance): void {
-    clearTimeout(this.#leaving.get(key));
-    this.#leaving.delete(key);
+    this.#grace.held(key);
     const before = this.#known.get(key);
-    if (before !== undefined && before.epoch !== instance.epoch) this.#leave(key, before);
+    if (before !== undefined && before.epoch !== instance.epoch) this.#leave(key);
     this.#known.set(key, instance);
     if (instance.role !== 'decode' || instance.state !== 'ready' || this.#joined.has(key)) return;
     if (instance.worker === undefined) return;
@@ -71,32 +65,16 @@ export class InstanceWatch {
 
   #expire(key: string): void {
     const instance = this.#known.get(key);
-    if (instance === undefined || this.#leaving.has(key)) return;
-    if (instance.state === 'draining') {
-      this.#leave(key, instance);
-      return;
-    }
-    const timer = setTimeout(() => {
-      this.#leaving.delete(key);
-      this.#leave(key, instance);
-    }, GRACE_MS);
-    this.#leaving.set(key, timer);
+    if (instance?.state === 'draining') this.#leave(key);
+    else if (instance !== undefined) this.#grace.expired(key);
   }
 
-  #leave(key: string, instance: Instance): void {
+  #leave(key: string): void {
+    const instance = this.#known.get(key);
+    if (instance === undefined) return;
     this.#known.delete(key);
     if (instance.role === 'frontend') this.#listener.onFrontendLeft(instance.id);
     if (!this.#joined.delete(key)) return;
     this.#listener.onWorkerLeft(instance.id, instance.state === 'draining');
-  }
-}
-
-/** Entries of another version, or broken ones, count as absent. */
-function read(value: Uint8Array): Instance | undefined {
-  try {
-    return decodeInstance(value);
-  } catch (error) {
-    if (error instanceof ProtocolError) return undefined;
-    throw error;
   }
 }

@@ -1,10 +1,11 @@
-import { cloudEventSchema, createSubjects, EVENT_KINDS } from '@busbar/protocol';
+import { createSubjects, decodeCloudEvent, EVENT_KINDS } from '@busbar/protocol';
 import { connectBus } from '../bus-client.ts';
 import type { CliContext } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { eventLine } from '../event-line.ts';
 import { nearest } from '../nearest.ts';
 import { findTarget, requireTarget } from '../observe.ts';
+import { fired } from '../wait.ts';
 
 /** `busbar events`: prints CloudEvents until it is interrupted. */
 export async function events(
@@ -25,15 +26,11 @@ export async function events(
   const bus = await connectBus(target.natsUrl, 'events');
   const { terminal } = context;
   bus.subscribe(kind === undefined ? subjects.eventAll : subjects.event(kind), (message) => {
-    const text = new TextDecoder().decode(message.data);
-    if (flags.json === true) terminal.line(text);
-    else terminal.line(eventLine(cloudEventSchema.parse(JSON.parse(text)), terminal));
+    if (flags.json === true) terminal.line(new TextDecoder().decode(message.data));
+    else terminal.line(eventLine(decodeCloudEvent(message.data), terminal));
   });
   if (!flags.json) terminal.errorLine('Waiting for events; Ctrl-C ends.');
-  await new Promise<void>((resolve) => {
-    if (context.signal.aborted) resolve();
-    context.signal.addEventListener('abort', () => resolve(), { once: true });
-  });
+  await fired(context.signal);
   await bus.close();
   return 0;
 }

@@ -1,9 +1,10 @@
 import type { Bus } from '@busbar/bus';
-import { cloudEventSchema, createSubjects } from '@busbar/protocol';
+import { createSubjects, decodeCloudEvent } from '@busbar/protocol';
 import type { CliContext } from '../context.ts';
 import { eventLine } from '../event-line.ts';
 import { readState, type StackProcess } from '../state.ts';
 import { stopStack } from '../stop.ts';
+import { fired } from '../wait.ts';
 import { describeExit, type Exit, type Stack } from './stack.ts';
 
 /**
@@ -34,13 +35,6 @@ export async function follow(context: CliContext, stack: Stack, bus: Bus): Promi
   return 0;
 }
 
-function fired(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
-}
-
 /** True when somebody ran `down`: the ends that follow are no crashes. */
 function isStopping(stack: Stack): boolean {
   const state = readState(stack.stateDir);
@@ -56,7 +50,7 @@ function tellExit(context: CliContext, exit: Exit): void {
 function tellEvents(context: CliContext, stack: Stack, bus: Bus): void {
   const subjects = createSubjects(stack.state.namespace);
   bus.subscribe(subjects.eventAll, (message) => {
-    const event = cloudEventSchema.parse(JSON.parse(new TextDecoder().decode(message.data)));
+    const event = decodeCloudEvent(message.data);
     // One line for each request would bury what matters.
     if (event.type !== 'busbar.request.completed')
       context.terminal.line(eventLine(event, context.terminal));
