@@ -1,6 +1,6 @@
-import { configSchema as decodeConfigSchema } from '@busbar/decode';
+import { decodeConfigSchema } from '@busbar/decode';
 import { frontendConfigSchema } from '@busbar/frontend';
-import { configSchema as routerConfigSchema } from '@busbar/router';
+import { routerConfigSchema } from '@busbar/router';
 import { baseConfigSchema, variableName } from '@busbar/service';
 import { z } from 'zod';
 import { code, markdownTable, type Page, page } from './page.ts';

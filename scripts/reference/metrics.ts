@@ -1,8 +1,8 @@
 import { createRegistry } from '@busbar/telemetry';
 import { Registry } from 'prom-client';
-import { createMetrics as createDecodeMetrics } from '../../services/decode/src/metrics.ts';
+import { createDecodeMetrics } from '../../services/decode/src/metrics.ts';
 import { createFrontendMetrics } from '../../services/frontend/src/metrics.ts';
-import { createMetrics as createRouterMetrics } from '../../services/router/src/metrics.ts';
+import { createRouterMetrics } from '../../services/router/src/metrics.ts';
 import { createStateMetrics } from '../../services/router/src/state-metrics.ts';
 import { code, markdownTable, type Page, page } from './page.ts';
 

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { configSchema as decodeSchema } from '@busbar/decode';
+import { decodeConfigSchema } from '@busbar/decode';
 import { frontendConfigSchema } from '@busbar/frontend';
-import { LIMITS } from '@busbar/protocol';
-import { configSchema as routerSchema } from '@busbar/router';
+import { limit } from '@busbar/protocol';
+import { routerConfigSchema } from '@busbar/router';
 import { baseConfigSchema, loadConfig, variableName } from '@busbar/service';
 import { durationMs, natsSizes, readComposeFile, readText, root } from './compose-file.ts';
 
@@ -15,7 +15,11 @@ const AFTER_DRAIN_MS = 5_000;
 const MESSAGE_OVERHEAD_BYTES = 16 * 1024;
 
 const { services, volumes } = readComposeFile();
-const schemas = { decode: decodeSchema, frontend: frontendConfigSchema, router: routerSchema };
+const schemas = {
+  decode: decodeConfigSchema,
+  frontend: frontendConfigSchema,
+  router: routerConfigSchema,
+};
 const roles = ['decode', 'frontend', 'router'] as const;
 
 function service(name: string) {
@@ -115,7 +119,7 @@ test('JetStream keeps its files on a volume, and messages of the bus fit', () =>
   assert.ok(volume in volumes, `no named volume is mounted on ${storeDir}`);
   assert.ok(mounts.includes(`./infra/nats/nats.conf:${command.at(-1)}:ro`));
   const sizes = natsSizes();
-  assert.ok((sizes.get('max_payload') ?? 0) >= LIMITS.messageBytes.value + MESSAGE_OVERHEAD_BYTES);
+  assert.ok((sizes.get('max_payload') ?? 0) >= limit('messageBytes') + MESSAGE_OVERHEAD_BYTES);
   assert.ok((sizes.get('max_file_store') ?? 0) > 0);
 });
 

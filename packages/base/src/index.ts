@@ -1,4 +1,3 @@
-export { BoundedQueue } from './bounded-queue.ts';
 export type { Clock } from './clock.ts';
 export { AppError, assert, type ErrorKind, messageOf } from './errors.ts';
 export { createRng, type Rng } from './rng.ts';

@@ -11,7 +11,7 @@ import {
   text,
   until,
 } from './contract-tools.ts';
-import type { BusStatus } from './port.ts';
+import type { BusChange } from './port.ts';
 
 export function bucketContract(pair: () => BusPair): void {
   test('put, get, entries and delete agree between buses; revisions grow', async () => {
@@ -135,7 +135,7 @@ export function breakContract(pair: () => BusPair): void {
     const seen = await collect(a, 'c.buffered');
     b.subscribe('c.hang', () => {});
     await b.flush();
-    const statuses: BusStatus[] = [];
+    const statuses: BusChange[] = [];
     a.onStatus((status) => statuses.push(status));
 
     const hanging = a.request('c.hang', bytes('?'), { timeoutMs: 60_000 });

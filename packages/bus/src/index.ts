@@ -6,5 +6,5 @@ export {
   MemoryNetwork,
   type MemoryNetworkOptions,
 } from './memory-network.ts';
-export { connectNats, type NatsOptions } from './nats-connect.ts';
+export { connectNats, type NatsOptions, OLDEST_NATS_SERVER } from './nats-connect.ts';
 export type * from './port.ts';

@@ -7,6 +7,7 @@ import { PendingRequests } from './pending-requests.ts';
 import type {
   Bucket,
   Bus,
+  BusChange,
   BusCounters,
   BusHandler,
   BusMessage,
@@ -23,7 +24,7 @@ export class MemoryBus implements Bus {
   readonly #inbox: string;
   readonly #buffer: OfflineBuffer;
   readonly #requests = new PendingRequests();
-  readonly #listeners = new Set<(status: BusStatus) => void>();
+  readonly #listeners = new Set<(change: BusChange) => void>();
   readonly #buckets = new Map<string, MemoryBucketView>();
   /** How to reject each flush whose turn has not come. */
   readonly #flushes = new Set<(error: BusError) => void>();
@@ -98,7 +99,7 @@ export class MemoryBus implements Bus {
     return Promise.resolve(view);
   }
 
-  onStatus(listener: (status: BusStatus) => void): () => void {
+  onStatus(listener: (change: BusChange) => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
@@ -191,7 +192,7 @@ export class MemoryBus implements Bus {
     return subject.slice(this.#inbox.length + 1);
   }
 
-  #tell(status: BusStatus): void {
-    for (const listener of this.#listeners) this.guard.run(listener, status, 'status listener');
+  #tell(change: BusChange): void {
+    for (const listener of this.#listeners) this.guard.run(listener, change, 'status listener');
   }
 }

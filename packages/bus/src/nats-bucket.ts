@@ -47,8 +47,8 @@ export class NatsBucket implements Bucket {
     this.client = client;
     this.#replicas = replicas;
     this.#kv = kv;
-    bus.onStatus((status) => {
-      if (status !== 'reconnected') return;
+    bus.onStatus((change) => {
+      if (change !== 'reconnected') return;
       for (const lease of this.#leases) lease.renew();
       for (const watch of this.#watches) watch.reopen();
     });

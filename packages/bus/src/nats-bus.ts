@@ -14,6 +14,7 @@ import { PendingRequests } from './pending-requests.ts';
 import type {
   Bucket,
   Bus,
+  BusChange,
   BusCounters,
   BusHandler,
   BusMessage,
@@ -47,7 +48,7 @@ export class NatsBus implements Bus {
   readonly #buffer: OfflineBuffer;
   readonly #requests = new PendingRequests();
   readonly #inbox = createInbox();
-  readonly #listeners = new Set<(status: BusStatus) => void>();
+  readonly #listeners = new Set<(change: BusChange) => void>();
   readonly #subscriptions = new Set<NatsSubscription>();
   readonly #buckets = new Map<string, Promise<NatsBucket>>();
   /** How to reject each call that is under way. */
@@ -131,7 +132,7 @@ export class NatsBus implements Bus {
     return opening;
   }
 
-  onStatus(listener: (status: BusStatus) => void): () => void {
+  onStatus(listener: (change: BusChange) => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
@@ -252,8 +253,8 @@ export class NatsBus implements Bus {
     for (const reject of this.#calls) reject(error('call'));
   }
 
-  #tell(status: BusStatus): void {
-    for (const listener of this.#listeners) this.guard.run(listener, status, 'status listener');
+  #tell(change: BusChange): void {
+    for (const listener of this.#listeners) this.guard.run(listener, change, 'status listener');
   }
 
   async #close(): Promise<void> {

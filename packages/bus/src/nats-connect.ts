@@ -25,8 +25,8 @@ const DEFAULT_BUFFER_BYTES = 8 * 1024 * 1024;
 const CONNECT_TIMEOUT_MS = 3_000;
 /** Three of these without an answer, and the connection counts as dead. */
 const PING_INTERVAL_MS = 2_000;
-/** Keys with a time to live of their own came with this version. */
-const OLDEST_SERVER = [2, 11] as const;
+/** Major and minor number of the oldest server: keys with a time to live of their own came with it. */
+export const OLDEST_NATS_SERVER = [2, 11] as const;
 
 const WAYS =
   'Start one with `npm start`, which brings its own, set BUSBAR_NATS_URL to one that runs, ' +
@@ -98,9 +98,9 @@ async function dial(target: Target, name: string): Promise<NatsConnection> {
 function checkVersion(connection: NatsConnection, shown: string): void {
   const version = connection.info?.version ?? 'unknown';
   const [major = 0, minor = 0] = version.split('.').map(Number);
-  const [oldestMajor, oldestMinor] = OLDEST_SERVER;
+  const [oldestMajor, oldestMinor] = OLDEST_NATS_SERVER;
   if (major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)) return;
-  const text = `The NATS server at ${shown} is version ${version}; Busbar needs ${OLDEST_SERVER.join('.')} or newer, for keys that expire.`;
+  const text = `The NATS server at ${shown} is version ${version}; Busbar needs ${OLDEST_NATS_SERVER.join('.')} or newer, for keys that expire.`;
   throw new BusError('BUS_SERVER_TOO_OLD', text);
 }
 

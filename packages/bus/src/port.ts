@@ -29,11 +29,10 @@ export interface RequestOptions {
   signal?: AbortSignal;
 }
 
-/**
- * `reconnected` is only told to listeners: messages may have been lost in between, and watches are opened anew. The
- * state that follows it is `connected`.
- */
-export type BusStatus = 'connected' | 'disconnected' | 'reconnected' | 'closed';
+export type BusStatus = 'connected' | 'disconnected' | 'closed';
+
+/** What listeners hear. At `reconnected` messages may have been lost in between, and watches are opened anew. */
+export type BusChange = 'disconnected' | 'reconnected' | 'closed';
 
 /** What a bus has counted since it was made. */
 export interface BusCounters {
@@ -67,7 +66,7 @@ export interface Bus {
   request(subject: string, data: Uint8Array, options: RequestOptions): Promise<BusMessage>;
   /** Opens the bucket, creates it when it is missing. Its keys may carry a time to live (leases). */
   bucket(name: string): Promise<Bucket>;
-  onStatus(listener: (status: BusStatus) => void): () => void;
+  onStatus(listener: (change: BusChange) => void): () => void;
   /** Resolves when everything published so far has reached the server; rejects with BUS_DISCONNECTED or BUS_CLOSED. */
   flush(): Promise<void>;
   /** Stops subscriptions, lets running handlers finish, flushes, closes. Leases stop being renewed. Never rejects. */

@@ -1,8 +1,6 @@
 export type { CliContext } from './context.ts';
 export type { Diagnosis, Finding } from './doctor/finding.ts';
-export { CLI_ERRORS, CliError, type CliErrorCode } from './errors.ts';
 export { createProgram } from './program.ts';
-export { runCli } from './run.ts';
-export { CLI_VARIABLES, SERVICE_ROLES, SERVICE_VARIABLES } from './service-env.ts';
+export { CLI_VARIABLES, SERVICE_VARIABLES } from './service-env.ts';
 export type { ProcessView, StackView } from './stack-view.ts';
 export { createTerminal, type Terminal } from './terminal.ts';

@@ -7,6 +7,7 @@ import { ps } from './commands/ps.ts';
 import { simulate } from './commands/simulate.ts';
 import { up } from './commands/up.ts';
 import type { CliContext } from './context.ts';
+import { origins } from './up/flags.ts';
 import { ENGINE_NAMES, POLICY_NAMES, PROFILE_NAMES } from './up/options.ts';
 
 /** What a command ended with: 0 well, 1 a failed check or start, 2 wrong usage. */
@@ -46,22 +47,22 @@ function addUp(program: Command, context: CliContext, cwd: string, done: Done): 
     .description(
       'Starts a stack: nats-server unless BUSBAR_NATS_URL is set, routers, workers, frontends.',
     )
-    .option('--engine <name>', `engine of the workers: ${ENGINE_NAMES.join(', ')}`, 'mock')
-    .option('--decode <n>', 'workers', '2')
-    .option('--routers <n>', 'routers', '1')
-    .option('--frontends <n>', 'frontends; several share the port', '1')
-    .option('--model <name>', 'name under which the model is served', 'busbar-mock')
-    .option('--model-path <dir>', 'folder with tokenizer.json; without it the small built-in one')
-    .option('--profile <name>', `timing of the mock: ${PROFILE_NAMES.join(', ')}`, 'seed-8gb')
-    .option('--kv-blocks <n[,n...]>', 'KV cache of each worker, in blocks', '926')
-    .option('--block-size <n>', 'tokens in a block', '16')
-    .option('--policy <name>', `how routers choose: ${POLICY_NAMES.join(', ')}`, 'predictive')
-    .option('--no-kv-events', 'workers do not tell what their caches hold')
-    .option('--port <n>', 'port of the HTTP API', '8000')
-    .option('--host <address>', 'address of the HTTP API', '127.0.0.1')
+    .option('--engine <name>', `engine of the workers: ${ENGINE_NAMES.join(', ')} (${origins('engine')})`)
+    .option('--decode <n>', `workers (${origins('decode')})`)
+    .option('--routers <n>', `routers (${origins('routers')})`)
+    .option('--frontends <n>', `frontends; several share the port (${origins('frontends')})`)
+    .option('--model <name>', `name under which the model is served (${origins('model')})`)
+    .option('--model-path <dir>', `folder with tokenizer.json; without it the small built-in one (${origins('modelPath')})`)
+    .option('--profile <name>', `timing of the mock: ${PROFILE_NAMES.join(', ')} (${origins('profile')})`)
+    .option('--kv-blocks <n[,n...]>', `KV cache of each worker, in blocks (${origins('kvBlocks')})`)
+    .option('--block-size <n>', `tokens in a block (${origins('blockSize')})`)
+    .option('--policy <name>', `how routers choose: ${POLICY_NAMES.join(', ')} (${origins('policy')})`)
+    .option('--no-kv-events', 'workers do not tell what their caches hold (env: BUSBAR_KV_EVENTS=false)')
+    .option('--port <n>', `port of the HTTP API (${origins('port')})`)
+    .option('--host <address>', `address of the HTTP API (${origins('host')})`)
     .addOption(namespaceOption())
-    .option('--context-tokens <n>', 'longest prompt and answer together')
-    .option('--mock-speed <f[,f...]>', 'speed of each worker against its profile', '1')
+    .option('--context-tokens <n>', `longest prompt and answer together (${origins('contextTokens')})`)
+    .option('--mock-speed <f[,f...]>', `speed of each worker against its profile (${origins('mockSpeed')})`)
     .option('--detach', 'return when the stack answers; "busbar down" ends it')
     .addHelpText(
       'after',

@@ -6,7 +6,7 @@ import { CliError } from './errors.ts';
 import { isAlive } from './process-table.ts';
 
 /** Roles of the processes of a stack, in the order in which `down` ends them. */
-export const STACK_ROLES = [
+const STACK_ROLES = [
   'frontend',
   'router',
   'decode',
@@ -31,7 +31,7 @@ const processSchema = z.object({
 });
 export type StackProcess = z.infer<typeof processSchema>;
 
-export const stateSchema = z.object({
+const stateSchema = z.object({
   version: z.literal(1),
   namespace: z.string(),
   host: z.string(),

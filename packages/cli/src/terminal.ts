@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
 
-export type Style = 'green' | 'yellow' | 'red' | 'dim' | 'bold' | 'cyan';
+type Style = 'green' | 'yellow' | 'red' | 'dim' | 'bold' | 'cyan';
 
 /** Where a command writes. Commands never touch `process.stdout`, so that tests read what a person would see. */
 export interface Terminal {

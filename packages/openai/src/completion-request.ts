@@ -8,7 +8,7 @@ import { validate } from './validate.ts';
 const completionSchema = z.object(sharedFields);
 
 /** `max_tokens` of /v1/completions when the client leaves it out, as the OpenAI API defines it. */
-export const DEFAULT_COMPLETION_TOKENS = 16;
+const DEFAULT_COMPLETION_TOKENS = 16;
 
 export interface CompletionRequest {
   kind: 'completion';

@@ -1,3 +1,4 @@
+import type { BusStatus } from '@busbar/bus';
 import type { Check, Readiness } from './port.ts';
 
 /** Sums up checks: any that fails makes it `unready`, any that is degraded makes it `degraded`. */
@@ -16,11 +17,11 @@ export function summarize(
 /** The checks that every process has. */
 export function shellChecks(facts: {
   isStarted: boolean;
-  busStatus: string;
+  busStatus: BusStatus;
   isLeaseHeld: boolean;
   isDraining: boolean;
 }): Check[] {
-  const isConnected = facts.busStatus === 'connected' || facts.busStatus === 'reconnected';
+  const isConnected = facts.busStatus === 'connected';
   const checks = [
     {
       name: 'bus',

@@ -92,8 +92,8 @@ function stopOnSignals(shell: Shell, log: Logger): void {
       stop(`${signal}: draining`, 0);
     });
   }
-  shell.context.bus.onStatus((status) => {
-    if (status === 'closed' && !isStopping) stop('the connection to NATS is lost for good', 1);
+  shell.context.bus.onStatus((change) => {
+    if (change === 'closed' && !isStopping) stop('the connection to NATS is lost for good', 1);
   });
 }
 

@@ -1,8 +1,8 @@
 import { messageOf } from '@busbar/base';
-import { LIMITS } from '@busbar/protocol';
+import { limit } from '@busbar/protocol';
 import type { SimulationRun } from './simulation.ts';
 
-const MAX_PLACEMENTS = LIMITS.placementAttempts.value;
+const MAX_PLACEMENTS = limit('placementAttempts');
 
 /**
  * What must hold at the end of every run, whatever the policy: each request ended exactly once, none failed that had no token yet, no

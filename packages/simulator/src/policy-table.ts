@@ -2,7 +2,7 @@ import type { PolicyName } from '@busbar/routing';
 import type { RunSummary } from './summary.ts';
 
 /** How far from the best policy still counts as good: 5 %. */
-export const TOLERANCE = 0.05;
+const TOLERANCE = 0.05;
 
 /**
  * Markdown tables that compare policies: one of p95 TTFT, one of throughput, one of hits. A row for each workload, a column for each

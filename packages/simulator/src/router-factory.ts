@@ -1,13 +1,13 @@
 import { createRng, type Rng } from '@busbar/base';
-import { LIMITS } from '@busbar/protocol';
+import { limit } from '@busbar/protocol';
 import type { PolicyName, RouterConfig, RouterCore } from '@busbar/routing';
 
 /** As a router service is set up when nobody says otherwise. */
 const DEFAULTS = {
-  queueLimit: LIMITS.routerQueue.value,
+  queueLimit: limit('routerQueue'),
   queueWaitMs: 2_000,
-  loadSilenceMs: LIMITS.loadSilenceMs.value,
-  bookingTtlMs: LIMITS.bookingTtlMs.value,
+  loadSilenceMs: limit('loadSilenceMs'),
+  bookingTtlMs: limit('bookingTtlMs'),
   approximateTtlMs: 120_000,
   eventGraceMs: 3_000,
 };

@@ -1,6 +1,6 @@
 import { BlockHasher, hashSeed } from '@busbar/blocks';
 import type { MockDelta } from '@busbar/mocker';
-import { LIMITS, type LifeEvent, type Outcome, type RouteReply } from '@busbar/protocol';
+import { type LifeEvent, limit, type Outcome, type RouteReply } from '@busbar/protocol';
 import type { EventHeap } from './event-heap.ts';
 import type { LifeMessage, SimRouter } from './sim-router.ts';
 import type { BlockNames, SimWorker } from './sim-worker.ts';
@@ -161,7 +161,7 @@ export class SimFrontend {
       frontendId: this.id,
       promptTokens: tokens.length,
       maxTokens,
-      deadlineMs: LIMITS.routeTimeoutMs.value,
+      deadlineMs: limit('routeTimeoutMs'),
       ...(placement.excluded.length > 0 ? { excluded: placement.excluded } : {}),
     };
     const router = routers[key % routers.length]!;
@@ -170,7 +170,7 @@ export class SimFrontend {
 
   #replace(key: number, placement: Placement): void {
     const { record } = placement;
-    if (record.placements >= LIMITS.placementAttempts.value) {
+    if (record.placements >= limit('placementAttempts')) {
       this.#tell([this.#end(key, placement, 'failed')]);
       return;
     }

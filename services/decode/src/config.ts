@@ -5,7 +5,7 @@ import { z } from 'zod';
 const [firstProfile = '', ...otherProfiles] = Object.keys(PROFILES);
 
 /** Configuration of a worker; `BUSBAR_` and the field's name in capitals is its environment variable. */
-export const configSchema = z.object({
+export const decodeConfigSchema = z.object({
   ...baseFields,
   model: field.text(128).default('busbar-mock').describe('Name under which the model is served'),
   modelPath: field
@@ -34,4 +34,4 @@ export const configSchema = z.object({
     .default(1)
     .describe('Speed of the mock engine against its profile'),
 });
-export type DecodeConfig = z.infer<typeof configSchema>;
+export type DecodeConfig = z.infer<typeof decodeConfigSchema>;

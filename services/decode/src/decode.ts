@@ -5,7 +5,7 @@ import type { DecodeConfig } from './config.ts';
 import { setUpEngine } from './engine-setup.ts';
 import { FrontendWatch } from './frontend-watch.ts';
 import { LoadReporter } from './load-reporter.ts';
-import { createMetrics } from './metrics.ts';
+import { createDecodeMetrics } from './metrics.ts';
 import { publishModelCard, restoreModelCard } from './model-card.ts';
 import { Worker } from './worker.ts';
 
@@ -21,7 +21,7 @@ export async function createDecode(
   await publishModelCard(bus, buckets, card, id);
 
   let fault: Error | undefined;
-  const metrics = createMetrics(context.registry, () => engine.load());
+  const metrics = createDecodeMetrics(context.registry, () => engine.load());
   const worker = new Worker(context, engine, metrics, (error) => {
     fault = error;
     // An engine that failed does not come back: the process ends, and whoever supervises it starts another.
@@ -34,8 +34,7 @@ export async function createDecode(
     () => worker.facts(),
     (data) => {
       // A heartbeat that would arrive late is worse than none.
-      if (bus.status === 'connected' || bus.status === 'reconnected')
-        bus.publish(subjects.load(id), data);
+      if (bus.status === 'connected') bus.publish(subjects.load(id), data);
     },
   );
   worker.open(info, () => reporter.send());
@@ -52,8 +51,8 @@ export async function createDecode(
     worker.onFrontendGone(frontendId),
   );
   const expiry = setInterval(() => worker.intake.expire(), EXPIRE_EVERY_MS);
-  const stopListening = bus.onStatus((status) => {
-    if (status !== 'reconnected') return;
+  const stopListening = bus.onStatus((change) => {
+    if (change !== 'reconnected') return;
     restoreModelCard(bus, buckets.models, card).catch((error: unknown) => {
       log.warn({ reason: messageOf(error) }, 'the model card could not be restored');
     });

@@ -1,2 +1,2 @@
-export { configSchema, type DecodeConfig } from './config.ts';
+export { type DecodeConfig, decodeConfigSchema } from './config.ts';
 export { createDecode } from './decode.ts';

@@ -1,5 +1,9 @@
 import { runService } from '@busbar/service';
-import { configSchema } from './config.ts';
+import { decodeConfigSchema } from './config.ts';
 import { createDecode } from './decode.ts';
 
-await runService('decode', { configSchema, create: createDecode, env: process.env });
+await runService('decode', {
+  configSchema: decodeConfigSchema,
+  create: createDecode,
+  env: process.env,
+});

@@ -17,7 +17,7 @@ export interface DecodeMetrics {
 }
 
 /** Registers `busbar_decode_*`. `load` is asked at each scrape. */
-export function createMetrics(registry: Registry, load: () => EngineLoad): DecodeMetrics {
+export function createDecodeMetrics(registry: Registry, load: () => EngineLoad): DecodeMetrics {
   const registers = [registry];
   const counter = (name: string, help: string): Counter =>
     new Counter({ name: `busbar_decode_${name}`, help, registers });

@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { messageOf } from '@busbar/base';
 import { ServiceError } from '@busbar/service';
+import { tokenizerDigest } from '@busbar/tokenizer';
 import { z } from 'zod';
 
 /** What a model folder says, as far as a worker needs it. */
@@ -23,13 +23,13 @@ const modelConfigSchema = z.object({
 /** Reads a model folder. Rejects with a sentence when tokenizer.json is missing or config.json is broken. */
 export async function readModelFiles(folder: string): Promise<ModelFiles> {
   const path = resolve(folder);
-  const tokenizer = await readFile(join(path, 'tokenizer.json')).catch((error: unknown) => {
+  const digest = await tokenizerDigest(path).catch((error: unknown) => {
     const text = `BUSBAR_MODEL_PATH ${path} has no readable tokenizer.json: ${messageOf(error)}.`;
     throw new ServiceError('SERVICE_CONFIG', text, { cause: error });
   });
   return {
     path,
-    tokenizerDigest: createHash('sha256').update(tokenizer).digest('hex'),
+    tokenizerDigest: digest,
     contextTokens: await readContextTokens(join(path, 'config.json')),
   };
 }

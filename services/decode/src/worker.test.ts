@@ -19,7 +19,7 @@ import {
 } from '@busbar/protocol';
 import { systemClock } from '@busbar/service';
 import { createTestContext, type TestContext } from '@busbar/service/testing';
-import { createMetrics } from './metrics.ts';
+import { createDecodeMetrics } from './metrics.ts';
 import { Worker } from './worker.ts';
 
 const twoMs: EngineProfile = { ...PROFILES['instant']!, name: 'two-ms', stepMs: () => 2 };
@@ -52,7 +52,7 @@ async function withWorker(use: (bench: Bench) => Promise<void>): Promise<void> {
       eosTokenIds: [2],
     },
   });
-  const metrics = createMetrics(context.registry, () => engine.load());
+  const metrics = createDecodeMetrics(context.registry, () => engine.load());
   const worker = new Worker(context, engine, metrics, (error) => assert.fail(error));
   worker.open(await engine.start(worker, new AbortController().signal), () => {});
   const { subjects } = context;

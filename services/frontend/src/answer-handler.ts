@@ -179,7 +179,7 @@ export class AnswerHandler {
       throw new FrontendError('FRONTEND_FULL', 'Too many requests are running.');
     }
     const { status } = context.bus;
-    if (status !== 'connected' && status !== 'reconnected') {
+    if (status !== 'connected') {
       throw new FrontendError('FRONTEND_BUS_DOWN', `bus ${status}`);
     }
   }

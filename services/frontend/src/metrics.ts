@@ -15,7 +15,7 @@ export interface FrontendMetrics {
   outputTokens(count: number): void;
   lostBatches(count: number): void;
   strayDeltas(count: number): void;
-  badMessage(): void;
+  badFrame(subject: string): void;
   retry(reason: string): void;
   lifeDropped(count: number): void;
 }
@@ -64,7 +64,12 @@ export function createFrontendMetrics(
   const cached = counter('cached_tokens_total', 'Prompt tokens that engines found in their cache');
   gauge('in_flight', 'HTTP requests being answered', inFlight);
   gauge('streams', 'Streams on workers', streams);
-  const badMessages = counter('bad_messages_total', 'Bus messages that broke the contract');
+  const badFrames = new Counter({
+    name: 'busbar_frontend_bad_frames_total',
+    help: 'Messages that do not follow the protocol, by subject',
+    labelNames: ['subject'],
+    registers,
+  });
   return {
     requestEnded(outcome, seconds) {
       requests.inc({ outcome });
@@ -79,7 +84,7 @@ export function createFrontendMetrics(
     outputTokens: counter('output_tokens_total', 'Tokens that workers generated'),
     lostBatches: counter('lost_batches_total', 'Token batches of workers that never arrived'),
     strayDeltas: counter('stray_deltas_total', 'Deltas of streams that had ended here'),
-    badMessage: () => badMessages(1),
+    badFrame: (subject) => badFrames.inc({ subject }),
     retry: (reason) => retries.inc({ reason }),
     lifeDropped: counter('life_events_dropped_total', 'Events for routers lost in a long outage'),
   };

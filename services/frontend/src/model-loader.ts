@@ -1,9 +1,6 @@
-import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { BlockHasher, hashSeed } from '@busbar/blocks';
 import type { ModelCard } from '@busbar/protocol';
-import type { LoadTokenizerOptions, Tokenizer } from '@busbar/tokenizer';
+import { type LoadTokenizerOptions, type Tokenizer, tokenizerDigest } from '@busbar/tokenizer';
 import { FrontendError } from './errors.ts';
 
 /** A model that this frontend can turn text into tokens for. */
@@ -24,9 +21,7 @@ export async function loadModel(
 ): Promise<ServedModel> {
   const path = card.tokenizerPath;
   if (path !== undefined && card.tokenizerDigest !== undefined) {
-    const bytes = await readFile(join(path, 'tokenizer.json'));
-    const digest = createHash('sha256').update(bytes).digest('hex');
-    if (digest !== card.tokenizerDigest) {
+    if ((await tokenizerDigest(path)) !== card.tokenizerDigest) {
       throw new FrontendError(
         'FRONTEND_MODEL_UNAVAILABLE',
         'tokenizer.json here is not the one that the workers have',

@@ -89,7 +89,7 @@ export class Streams {
     try {
       batch = decodeTokenBatch(message.data);
     } catch (error) {
-      this.#metrics.badMessage();
+      this.#metrics.badFrame('tok');
       throw error;
     }
     this.#host.heard(workerId, nowMs);

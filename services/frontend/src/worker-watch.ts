@@ -46,9 +46,9 @@ export class WorkerWatch {
     this.#clock = options.clock;
     this.#host = options.host;
     this.#lastSweepMs = options.clock.monotonicMs();
-    this.#stopStatus = options.bus.onStatus((status) => {
-      if (status === 'disconnected') this.#outageSinceMs ??= this.#clock.monotonicMs();
-      if (status === 'reconnected') this.#onReconnected();
+    this.#stopStatus = options.bus.onStatus((change) => {
+      if (change === 'disconnected') this.#outageSinceMs ??= this.#clock.monotonicMs();
+      if (change === 'reconnected') this.#onReconnected();
     });
     this.#timer = setInterval(() => this.#sweep(), SWEEP_MS);
     this.#timer.unref();

@@ -3,7 +3,7 @@ import { baseFields, field } from '@busbar/service';
 import { z } from 'zod';
 
 /** Configuration of a router; `BUSBAR_` and the field's name in capitals is its environment variable. */
-export const configSchema = z.object({
+export const routerConfigSchema = z.object({
   ...baseFields,
   policy: field.choice(POLICIES).default('predictive').describe('How a worker is chosen'),
   eventGraceMs: field
@@ -17,4 +17,4 @@ export const configSchema = z.object({
     .default(2_000)
     .describe('How long a request may wait when no worker can take it'),
 });
-export type RouterServiceConfig = z.infer<typeof configSchema>;
+export type RouterServiceConfig = z.infer<typeof routerConfigSchema>;

@@ -1,2 +1,2 @@
-export { configSchema, type RouterServiceConfig } from './config.ts';
+export { type RouterServiceConfig, routerConfigSchema } from './config.ts';
 export { createRouter } from './router.ts';

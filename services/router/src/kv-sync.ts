@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError, messageOf } from '@busbar/base';
+import { messageOf } from '@busbar/base';
 import type { Bus } from '@busbar/bus';
 import {
   decodeKvSyncReply,
@@ -8,6 +8,7 @@ import {
   type Subjects,
   type Tier,
 } from '@busbar/protocol';
+import { RouterError } from './errors.ts';
 
 export interface KvSnapshot {
   epoch: number;
@@ -19,11 +20,6 @@ const ATTEMPTS = 4;
 const BACKOFF_MS = 100;
 const PART_TIMEOUT_MS = 1_000;
 const MAX_PARTS = 4_096;
-
-class SnapshotLost extends AppError<
-  /** The snapshot of a worker changed or went away while it was read. */
-  'ROUTER_SNAPSHOT_LOST'
-> {}
 
 /**
  * Fetches the whole block set of a worker, part by part. Tries a few times with growing pauses, since a worker that has just
@@ -57,12 +53,12 @@ async function fetchOnce(bus: Bus, subject: string, signal: AbortSignal): Promis
   const first = await ask(0);
   const { snapshotId, parts, epoch, sequence } = first.reply;
   if (parts > MAX_PARTS)
-    throw new SnapshotLost('ROUTER_SNAPSHOT_LOST', `${parts} parts are too many`);
+    throw new RouterError('ROUTER_SNAPSHOT_LOST', `${parts} parts are too many`);
   const snapshot: KvSnapshot = { epoch, sequence, parts: [] };
   for (let part = 0; part < parts; part++) {
     const { reply, hashes } = part === 0 ? first : await ask(part, snapshotId);
     if (reply.expired === true || reply.snapshotId !== snapshotId || reply.epoch !== epoch) {
-      throw new SnapshotLost(
+      throw new RouterError(
         'ROUTER_SNAPSHOT_LOST',
         `part ${part} of ${parts} is not kept any more`,
       );

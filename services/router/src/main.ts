@@ -1,5 +1,9 @@
 import { runService } from '@busbar/service';
-import { configSchema } from './config.ts';
+import { routerConfigSchema } from './config.ts';
 import { createRouter } from './router.ts';
 
-await runService('router', { configSchema, create: createRouter, env: process.env });
+await runService('router', {
+  configSchema: routerConfigSchema,
+  create: createRouter,
+  env: process.env,
+});

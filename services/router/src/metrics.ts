@@ -17,7 +17,7 @@ const DECISION_BUCKETS = [1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 5e-3, 2e-2, 
 const CONVERGENCE_BUCKETS = [5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 1e-1, 5e-1, 1];
 
 /** Registers the counters and histograms of `busbar_router_*`. */
-export function createMetrics(registry: Registry, policy: PolicyName): RouterMetrics {
+export function createRouterMetrics(registry: Registry, policy: PolicyName): RouterMetrics {
   const registers = [registry];
   const counter = (name: string, help: string, labelNames: string[] = []): Counter =>
     new Counter({ name: `busbar_router_${name}`, help, labelNames, registers });
@@ -84,6 +84,6 @@ const CAUSES: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** A label of few values for a reason that is written for people. */
-export function causeOf(reason: string): string {
+function causeOf(reason: string): string {
   return CAUSES.find(([pattern]) => pattern.test(reason))?.[1] ?? 'other';
 }

@@ -21,7 +21,7 @@ import {
 } from '@busbar/protocol';
 import { loadConfig, type Service } from '@busbar/service';
 import { createTestContext, type TestContext } from '@busbar/service/testing';
-import { configSchema } from './config.ts';
+import { routerConfigSchema } from './config.ts';
 import { createRouter } from './router.ts';
 
 const INFO: WorkerInfo = {
@@ -161,7 +161,7 @@ async function withStage(use: (stage: Stage) => Promise<void>): Promise<void> {
       },
       router: async (env = {}, id = 'r1') => {
         const own = createTestContext('router', network.connect(), id);
-        const service = await createRouter(own, loadConfig(configSchema, env).config);
+        const service = await createRouter(own, loadConfig(routerConfigSchema, env).config);
         running.push(service);
         return { service, context: own };
       },

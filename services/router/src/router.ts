@@ -9,7 +9,7 @@ import { DecisionLog } from './decision-log.ts';
 import { Desk } from './desk.ts';
 import { InstanceWatch } from './instance-watch.ts';
 import { fetchSnapshot } from './kv-sync.ts';
-import { createMetrics } from './metrics.ts';
+import { createRouterMetrics } from './metrics.ts';
 import { routerChecks } from './readiness.ts';
 import { SilenceWatch } from './silence-watch.ts';
 import { createStateMetrics } from './state-metrics.ts';
@@ -93,7 +93,7 @@ function createDesk(
   truth: TruthBoard,
 ): Desk {
   const { bus, subjects, clock, registry } = context;
-  const metrics = createMetrics(registry, config.policy);
+  const metrics = createRouterMetrics(registry, config.policy);
   const desk = new Desk(context, {
     core,
     metrics,

@@ -21,8 +21,7 @@ export class SilenceWatch {
 
   check(): void {
     // While the bus is away all workers are silent, which says nothing of them.
-    const { status } = this.#context.bus;
-    if (status === 'disconnected' || status === 'closed') return;
+    if (this.#context.bus.status !== 'connected') return;
     const nowMs = this.#context.clock.monotonicMs();
     for (const [workerId, { joinedAtMs, lastLoadAtMs }] of this.#stats) {
       const silentMs = Math.round(nowMs - (lastLoadAtMs ?? joinedAtMs));

@@ -10,10 +10,11 @@ import { checkVariables } from '../service-env.ts';
 import { claimState, type StackState, stackUrl } from '../state.ts';
 import { stopStack } from '../stop.ts';
 import { follow } from '../up/follow.ts';
+import type { UpFlags } from '../up/flags.ts';
 import { checkNoStack, checkPort } from '../up/free.ts';
 import { startGuard } from '../up/guard.ts';
 import { checkNats, startNats } from '../up/nats.ts';
-import { parseUpOptions, type UpFlags, type UpOptions } from '../up/options.ts';
+import { parseUpOptions, type UpOptions } from '../up/options.ts';
 import { planProcesses } from '../up/plan.ts';
 import { waitForAnswer, waitForLeases } from '../up/ready.ts';
 import { Stack } from '../up/stack.ts';
@@ -30,7 +31,7 @@ interface UpJob {
 /** `busbar up`: starts a stack, shows how it comes up, and stays with it unless it is detached. */
 export async function up(context: CliContext, flags: UpFlags, cwd: string): Promise<number> {
   checkVariables(context.env);
-  const options = parseUpOptions(flags, cwd);
+  const options = parseUpOptions(flags, context.env, cwd);
   const namespace = namespaceOf(context, flags.namespace);
   const stateDir = stateDirOf(context, namespace);
   checkNoStack(stateDir);

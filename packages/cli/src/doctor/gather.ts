@@ -126,7 +126,7 @@ async function sendProbe(url: string, signal: AbortSignal): Promise<Facts['probe
 }
 
 /** About 600 tokens that begin with what no other prompt begins with. */
-export function probeText(unique: string): string {
+function probeText(unique: string): string {
   const words = ['the', 'river', 'turns', 'under', 'a', 'stone', 'bridge', 'and', 'goes', 'on'];
   const text = Array.from({ length: PROBE_WORDS }, (_, i) => words[i % words.length]);
   return `${unique} ${text.join(' ')}`;

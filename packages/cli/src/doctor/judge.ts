@@ -1,3 +1,4 @@
+import { OLDEST_NATS_SERVER } from '@busbar/bus';
 import { limit } from '@busbar/protocol';
 import { isVersionAtLeast } from '../nats/info.ts';
 import { count } from '../terminal.ts';
@@ -34,14 +35,15 @@ function judgeBus({ nats, natsUrl }: Facts): Finding[] {
       },
     ];
   }
-  const isNew = isVersionAtLeast(nats.version, 2, 11);
+  const isNew = isVersionAtLeast(nats.version, ...OLDEST_NATS_SERVER);
   const version: Finding = {
     group,
     name: 'NATS reachable',
     verdict: isNew ? 'ok' : 'fail',
     detail: `nats-server ${nats.version} at ${natsUrl}`,
   };
-  if (!isNew) version.advice = 'use nats-server 2.11 or newer: leases need a time to live per key';
+  if (!isNew)
+    version.advice = `use nats-server ${OLDEST_NATS_SERVER.join('.')} or newer: leases need a time to live per key`;
   const jetStream: Finding = {
     group,
     name: 'JetStream',

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { OLDEST_NATS_SERVER } from '@busbar/bus';
 import { CliError } from '../errors.ts';
 import { natsConf } from '../nats/conf.ts';
 import { isVersionAtLeast, type NatsInfo, readNatsInfo } from '../nats/info.ts';
@@ -10,9 +11,6 @@ import type { Stack } from './stack.ts';
 
 const START_MS = 10_000;
 const ANSWER_MS = 2_000;
-
-/** The version that brought a time to live for single keys, which leases need. */
-export const NATS_MIN = { major: 2, minor: 11 } as const;
 
 /** Starts a nats-server on a free loopback port and waits until it answers. Its files lie below the state folder. */
 export async function startNats(
@@ -66,10 +64,10 @@ export async function checkNats(url: string): Promise<NatsInfo> {
       { cause: error },
     );
   }
-  if (!isVersionAtLeast(info.version, NATS_MIN.major, NATS_MIN.minor)) {
+  if (!isVersionAtLeast(info.version, ...OLDEST_NATS_SERVER)) {
     throw new CliError(
       'CLI_NO_NATS',
-      `nats-server ${info.version} at ${url} is too old: Busbar needs 2.11 or newer`,
+      `nats-server ${info.version} at ${url} is too old: Busbar needs ${OLDEST_NATS_SERVER.join('.')} or newer`,
     );
   }
   if (!info.hasJetStream) {

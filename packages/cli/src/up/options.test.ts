@@ -4,26 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { CliError } from '../errors.ts';
-import { parseUpOptions, type UpFlags } from './options.ts';
+import type { UpFlags } from './flags.ts';
+import { parseUpOptions } from './options.ts';
 
-const DEFAULTS: UpFlags = {
-  engine: 'mock',
-  decode: '2',
-  routers: '1',
-  frontends: '1',
-  model: 'busbar-mock',
-  profile: 'seed-8gb',
-  kvBlocks: '926',
-  blockSize: '16',
-  policy: 'predictive',
-  kvEvents: true,
-  port: '8000',
-  host: '127.0.0.1',
-  mockSpeed: '1',
-};
-
-function parse(changes: Partial<UpFlags>) {
-  return parseUpOptions({ ...DEFAULTS, ...changes }, '/');
+function parse(changes: Partial<UpFlags>, env: Record<string, string> = {}) {
+  return parseUpOptions({ kvEvents: true, ...changes }, env, '/');
 }
 
 test('the defaults are two equal workers', () => {

@@ -3,35 +3,16 @@ import { join, resolve } from 'node:path';
 import { limit } from '@busbar/protocol';
 import { POLICIES } from '@busbar/routing';
 import { z } from 'zod';
+import type { Env } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { nearest } from '../nearest.ts';
 import { count } from '../terminal.ts';
+import { type Given, given, type UpFlags } from './flags.ts';
 
 /** Values that flags may name. The services check them again; here they give an answer before anything is started. */
 export const POLICY_NAMES = POLICIES;
 export const PROFILE_NAMES = ['seed-8gb', 'dynamo-mocker', 'instant'] as const;
 export const ENGINE_NAMES = ['mock'] as const;
-
-/** The flags of `up` as the command line gives them. */
-export interface UpFlags {
-  engine: string;
-  decode: string;
-  routers: string;
-  frontends: string;
-  model: string;
-  modelPath?: string;
-  profile: string;
-  kvBlocks: string;
-  blockSize: string;
-  policy: string;
-  kvEvents: boolean;
-  port: string;
-  host: string;
-  namespace?: string;
-  contextTokens?: string;
-  mockSpeed: string;
-  detach?: boolean;
-}
 
 /** One stack, checked: every list has one value per worker. */
 export interface UpOptions {
@@ -53,33 +34,33 @@ export interface UpOptions {
 
 const PROCESSES_MAX = 64;
 
-/** Checks all flags against each other. Throws CLI_USAGE with a sentence that names the flag and what would do. */
-export function parseUpOptions(flags: UpFlags, cwd: string): UpOptions {
-  const decode = integer('--decode', flags.decode, 1, PROCESSES_MAX);
-  const blockSize = integer('--block-size', flags.blockSize, 1, 4_096);
-  const blocks = perWorker('--kv-blocks', flags.kvBlocks, decode, (value) =>
-    integer('--kv-blocks', value, 1, 100_000_000),
+/**
+ * Checks all flags, and the variables that stand in for those not given, against each other. Throws CLI_USAGE with a sentence
+ * that names the flag or variable and what would do.
+ */
+export function parseUpOptions(flags: UpFlags, env: Env, cwd: string): UpOptions {
+  const decode = integer(given('decode', flags, env), 1, PROCESSES_MAX);
+  const blockSize = integer(given('blockSize', flags, env), 1, 4_096);
+  const blocks = perWorker(given('kvBlocks', flags, env), decode, (value) =>
+    integer(value, 1, 100_000_000),
   );
-  const speeds = perWorker('--mock-speed', flags.mockSpeed, decode, speed);
-  const contextTokens =
-    flags.contextTokens === undefined
-      ? undefined
-      : integer('--context-tokens', flags.contextTokens, 1, limit('promptTokens'));
-  checkContext(contextTokens, blocks, blockSize);
+  const speeds = perWorker(given('mockSpeed', flags, env), decode, speed);
+  const context = given('contextTokens', flags, env);
+  const modelPath = given('modelPath', flags, env);
   return {
-    engine: oneOf('--engine', flags.engine, ENGINE_NAMES),
+    engine: oneOf(given('engine', flags, env), ENGINE_NAMES),
     workers: blocks.map((kvBlocks, i) => ({ kvBlocks, speed: speeds[i]! })),
-    routers: integer('--routers', flags.routers, 1, PROCESSES_MAX),
-    frontends: integer('--frontends', flags.frontends, 1, PROCESSES_MAX),
-    model: modelName(flags.model),
-    modelPath: flags.modelPath === undefined ? undefined : modelFolder(flags.modelPath, cwd),
-    profile: oneOf('--profile', flags.profile, PROFILE_NAMES),
+    routers: integer(given('routers', flags, env), 1, PROCESSES_MAX),
+    frontends: integer(given('frontends', flags, env), 1, PROCESSES_MAX),
+    model: modelName(given('model', flags, env)),
+    modelPath: modelPath === undefined ? undefined : modelFolder(modelPath, cwd),
+    profile: oneOf(given('profile', flags, env), PROFILE_NAMES),
     blockSize,
-    policy: oneOf('--policy', flags.policy, POLICY_NAMES),
-    kvEvents: flags.kvEvents,
-    port: integer('--port', flags.port, 1, 65_535),
-    host: hostName(flags.host),
-    contextTokens,
+    policy: oneOf(given('policy', flags, env), POLICY_NAMES),
+    kvEvents: flags.kvEvents && wantsKvEvents(env['BUSBAR_KV_EVENTS']),
+    port: integer(given('port', flags, env), 1, 65_535),
+    host: hostName(given('host', flags, env)),
+    contextTokens: context === undefined ? undefined : contextOf(context, blocks, blockSize),
     isDetached: flags.detach === true,
   };
 }
@@ -88,81 +69,81 @@ function usage(sentence: string): never {
   throw new CliError('CLI_USAGE', sentence);
 }
 
-function integer(flag: string, text: string, min: number, max: number): number {
+function integer({ name, text }: Given, min: number, max: number): number {
   const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (!(value >= min && value <= max)) {
-    usage(`${flag} takes a whole number from ${count(min)} to ${count(max)}, not "${text}"`);
+    usage(`${name} takes a whole number from ${count(min)} to ${count(max)}, not "${text}"`);
   }
   return value;
 }
 
-function speed(text: string): number {
+function speed({ name, text }: Given): number {
   const value = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
   if (!(value > 0 && value <= 1_000)) {
-    usage(`--mock-speed takes numbers above 0 and up to 1,000 (2 is twice as fast), not "${text}"`);
+    usage(`${name} takes numbers above 0 and up to 1,000 (2 is twice as fast), not "${text}"`);
   }
   return value;
 }
 
 /** One value for all workers or one for each. */
-function perWorker<T>(
-  flag: string,
-  text: string,
-  workers: number,
-  parse: (value: string) => T,
-): T[] {
-  const values = text.split(',').map((part) => parse(part.trim()));
+function perWorker<T>({ name, text }: Given, workers: number, parse: (value: Given) => T): T[] {
+  const values = text.split(',').map((part) => parse({ name, text: part.trim() }));
   if (values.length === 1) return Array.from({ length: workers }, () => values[0]!);
   if (values.length !== workers) {
     usage(
-      `${flag} has ${values.length} values for ${workers} workers: give one value, or one for each`,
+      `${name} has ${values.length} values for ${workers} workers: give one value, or one for each`,
     );
   }
   return values;
 }
 
-function oneOf<const T extends readonly string[]>(flag: string, text: string, names: T): T[number] {
+function oneOf<const T extends readonly string[]>({ name, text }: Given, names: T): T[number] {
   const parsed = z.enum(names).safeParse(text);
   if (parsed.success) return parsed.data;
   const close = nearest(text, names);
   return usage(
-    `${flag} does not know "${text}"${close ? `; did you mean ${close}?` : ''} Known: ${names.join(', ')}`,
+    `${name} does not know "${text}"${close ? `; did you mean ${close}?` : '.'} Known: ${names.join(', ')}`,
   );
 }
 
-function modelName(text: string): string {
+function modelName({ name, text }: Given): string {
   const max = limit('modelNameChars');
   if (text.length < 1 || text.length > max || /\s/.test(text)) {
     usage(
-      `--model takes a name of 1 to ${max} characters without spaces, not "${text.slice(0, max)}"`,
+      `${name} takes a name of 1 to ${max} characters without spaces, not "${text.slice(0, max)}"`,
     );
   }
   return text;
 }
 
-function modelFolder(text: string, cwd: string): string {
+function modelFolder({ name, text }: Given, cwd: string): string {
   const folder = resolve(cwd, text);
   if (!existsSync(join(folder, 'tokenizer.json'))) {
-    usage(`--model-path needs a folder with tokenizer.json; ${folder} has none`);
+    usage(`${name} needs a folder with tokenizer.json; ${folder} has none`);
   }
   return folder;
 }
 
-function hostName(text: string): string {
+function hostName({ name, text }: Given): string {
   if (!/^[A-Za-z0-9.:-]{1,255}$/.test(text))
-    usage(`--host takes an address to listen on, not "${text}"`);
+    usage(`${name} takes an address to listen on, not "${text}"`);
   return text;
 }
 
-function checkContext(
-  contextTokens: number | undefined,
-  blocks: readonly number[],
-  blockSize: number,
-): void {
-  const fits = Math.min(...blocks) * blockSize;
-  if (contextTokens !== undefined && contextTokens > fits) {
+function contextOf(context: Given, blocks: readonly number[], blockSize: number): number {
+  const tokens = integer(context, 1, limit('promptTokens'));
+  const least = Math.min(...blocks);
+  if (tokens > least * blockSize) {
     usage(
-      `--context-tokens ${count(contextTokens)} does not fit into ${count(Math.min(...blocks))} blocks of ${blockSize} tokens: at most ${count(fits)}`,
+      `${context.name} ${count(tokens)} does not fit into ${count(least)} blocks of ${blockSize} tokens: at most ${count(least * blockSize)}`,
     );
   }
+  return tokens;
+}
+
+/** The spellings that the services take for a flag; unset is true. */
+function wantsKvEvents(text: string | undefined): boolean {
+  if (!text) return true;
+  const parsed = z.stringbool().safeParse(text);
+  return parsed.success ? parsed.data : usage(`BUSBAR_KV_EVENTS takes true or false, not "${text}"`);
 }

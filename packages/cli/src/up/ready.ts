@@ -11,7 +11,7 @@ import { until } from '../wait.ts';
 import type { Stack } from './stack.ts';
 
 /** From the first process to the first answer. Loading the tokenizer of a large model is most of it. */
-export const START_TIMEOUT_MS = 60_000;
+const START_TIMEOUT_MS = 60_000;
 const POLL_MS = 50;
 const ATTEMPT_MS = 10_000;
 

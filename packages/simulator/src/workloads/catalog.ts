@@ -39,7 +39,7 @@ const open = PREFIX_SHAPES.map(({ suffix, prefixes, workers, caches }) =>
 );
 
 /** What one worker of profile `seed-8gb` and 926 blocks completes of the hot prefix when it never idles. */
-export const HOT_CAPACITY_PER_SEC = 68;
+const HOT_CAPACITY_PER_SEC = 68;
 
 const hotPrefix = openSharedPrefix({
   name: 'hot-prefix',

@@ -13,13 +13,13 @@ const SHARED_BLOCKS = 2;
 
 interface ShapeOptions {
   seed: number;
-  sessionsPerSec: number;
+  conversationsPerSec: number;
   durationMs: number;
-  /** Mean time between an arrival and the next turn of its session. */
+  /** Mean time between an arrival and the next turn of its conversation. */
   turnMs: number;
 }
 
-interface Session {
+interface Conversation {
   atMs: number;
   turns: number;
   tokens: number;
@@ -27,7 +27,7 @@ interface Session {
 }
 
 /**
- * A trace of the shape of Mooncake's conversations: sessions of a few turns, each turn the whole past and more, all behind one short
+ * A trace of the shape of Mooncake's conversations of a few turns, each turn the whole past and more, all behind one short
  * common system prompt; lengths with a long tail (about 12,000 tokens in, 343 out); some 40 % of all blocks come again.
  */
 export function mooncakeShape(options: ShapeOptions): MooncakeRecord[] {
@@ -35,25 +35,29 @@ export function mooncakeShape(options: ShapeOptions): MooncakeRecord[] {
   const shared = Array.from({ length: SHARED_BLOCKS }, (_, i) => i);
   let nextId = SHARED_BLOCKS;
   const records: MooncakeRecord[] = [];
-  const meanMs = 1000 / options.sessionsPerSec;
+  const meanMs = 1000 / options.conversationsPerSec;
   for (
     let atMs = exponentialMs(rng, meanMs);
     atMs < options.durationMs;
     atMs += exponentialMs(rng, meanMs)
   ) {
-    const session: Session = { atMs, turns: turnsOf(rng), tokens: 0, ids: [...shared] };
-    for (let turn = 0; turn < session.turns && session.atMs < options.durationMs; turn++) {
-      session.tokens += logNormal(rng, turn === 0 ? MEAN_FIRST_INPUT : MEAN_ADDED_INPUT);
+    const conversation: Conversation = { atMs, turns: turnsOf(rng), tokens: 0, ids: [...shared] };
+    for (
+      let turn = 0;
+      turn < conversation.turns && conversation.atMs < options.durationMs;
+      turn++
+    ) {
+      conversation.tokens += logNormal(rng, turn === 0 ? MEAN_FIRST_INPUT : MEAN_ADDED_INPUT);
       // The last block was not full; with more text in it, it is another block.
-      const full = Math.floor(session.tokens / MOONCAKE_BLOCK_TOKENS);
-      while (session.ids.length < full) session.ids.push(nextId++);
+      const full = Math.floor(conversation.tokens / MOONCAKE_BLOCK_TOKENS);
+      while (conversation.ids.length < full) conversation.ids.push(nextId++);
       records.push({
-        timestamp: Math.round(session.atMs),
-        input_length: session.tokens,
+        timestamp: Math.round(conversation.atMs),
+        input_length: conversation.tokens,
         output_length: logNormal(rng, MEAN_OUTPUT),
-        hash_ids: [...session.ids.slice(0, full), nextId++],
+        hash_ids: [...conversation.ids.slice(0, full), nextId++],
       });
-      session.atMs += exponentialMs(rng, options.turnMs);
+      conversation.atMs += exponentialMs(rng, options.turnMs);
     }
   }
   return records.toSorted((a, b) => a.timestamp - b.timestamp);

@@ -17,7 +17,7 @@ const LONGEST_PROMPT = 3_500;
 
 const WORKERS = equalWorkers(4, 926);
 /** For each unit of speed; loads a worker of profile `seed-8gb` to about 60 %. */
-const SESSIONS_PER_SEC = 2.7;
+const CONVERSATIONS_PER_SEC = 2.7;
 const DURATION_MS = 30_000;
 
 /** A trace in Mooncake's shape, made from the seed. */
@@ -26,8 +26,8 @@ export const mooncake: WorkloadDefinition = {
   title: `a trace of Mooncake's shape, lengths divided by ${DEFAULT_TRACE_SCALE}, on four workers`,
   workers: WORKERS,
   create: ({ seed, workers, durationMs = DURATION_MS }) => {
-    const sessionsPerSec = SESSIONS_PER_SEC * totalSpeed(workers);
-    const records = mooncakeShape({ seed, sessionsPerSec, durationMs, turnMs: 6_000 });
+    const conversationsPerSec = CONVERSATIONS_PER_SEC * totalSpeed(workers);
+    const records = mooncakeShape({ seed, conversationsPerSec, durationMs, turnMs: 6_000 });
     return openLoop(() => requestsOf(records, { seed, scale: DEFAULT_TRACE_SCALE, timeScale: 1 }));
   },
 };

@@ -68,7 +68,7 @@ describe('shared prefixes', () => {
 describe('the Mooncake shape', () => {
   it('has the means of the published conversation trace', () => {
     const records = [1, 2, 3, 4].flatMap((seed) =>
-      mooncakeShape({ seed, sessionsPerSec: 10, durationMs: 30_000, turnMs: 6_000 }),
+      mooncakeShape({ seed, conversationsPerSec: 10, durationMs: 30_000, turnMs: 6_000 }),
     );
     const mean = (of: (record: (typeof records)[number]) => number): number =>
       records.reduce((sum, record) => sum + of(record), 0) / records.length;
@@ -79,7 +79,7 @@ describe('the Mooncake shape', () => {
   it('repeats about 40 % of its blocks', () => {
     const records = mooncakeShape({
       seed: 1,
-      sessionsPerSec: 10,
+      conversationsPerSec: 10,
       durationMs: 30_000,
       turnMs: 6_000,
     });
