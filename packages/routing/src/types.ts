@@ -63,7 +63,7 @@ export type RouterEffect =
   /** Call `onTick` at this time or earlier. */
   | { kind: 'wake'; atMs: number };
 
-/** Why a worker was chosen: every term of every candidate, in milliseconds. */
+/** Why a worker was chosen: every term of the chosen one, listed first, and of the seven cheapest others, in milliseconds. */
 export interface DecisionRecord {
   decisionId: string;
   model: string;
