@@ -18,17 +18,19 @@ const messages = [{ role: 'user' as const, content: 'Tell me about rivers.' }];
 
 test('whole and streamed chats agree', async () => {
   const whole = await client.chat.completions.create({ model: 'm', messages, max_tokens: 20 });
-  const helper = client.chat.completions.stream({
+  const stream = client.chat.completions.stream({
     model: 'm',
     messages,
     max_tokens: 20,
     stream_options: { include_usage: true },
   });
-  const final = await helper.finalChatCompletion();
+  const final = await stream.finalChatCompletion();
   assert.equal(final.choices[0]?.message.content, whole.choices[0]?.message.content);
   assert.equal(final.usage?.total_tokens, whole.usage?.total_tokens);
   assert.equal(whole.choices[0]?.finish_reason, 'length');
 });
+
+const byIndex = ([a]: [number, number], [b]: [number, number]): number => a - b;
 
 test('chunks keep one id, one created, one role', async () => {
   const stream = await client.chat.completions.create({
@@ -55,11 +57,11 @@ test('chunks keep one id, one created, one role', async () => {
   }
   assert.equal(seen.ids.size, 1);
   assert.equal(seen.created.size, 1);
-  assert.deepEqual([...seen.roles].toSorted(), [
+  assert.deepEqual([...seen.roles].toSorted(byIndex), [
     [0, 1],
     [1, 1],
   ]);
-  assert.deepEqual([...seen.finishes].toSorted(), [
+  assert.deepEqual([...seen.finishes].toSorted(byIndex), [
     [0, 1],
     [1, 1],
   ]);

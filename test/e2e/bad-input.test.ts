@@ -127,7 +127,7 @@ for (const bad of BAD) {
       assert.ok(worker);
       const asked = (): Promise<number> =>
         cluster.metric(worker, 'busbar_decode_prompt_tokens_total');
-      const before = await asked();
+      const askedBefore = await asked();
       const text = typeof body === 'string' ? body : JSON.stringify(body);
       const started = performance.now();
       const response = await cluster.post('/v1/chat/completions', text);
@@ -143,7 +143,7 @@ for (const bad of BAD) {
       if (bad.code !== undefined) assert.equal(error.code, bad.code);
       assert.doesNotMatch(error.message, /zod|\bat \/|node:|undefined/i);
       assert.ok(tookMs < 1000, `${tookMs} ms`);
-      assert.equal(await asked(), before);
+      assert.equal(await asked(), askedBefore);
     });
   }
 }

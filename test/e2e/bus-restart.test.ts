@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { waitFor } from '@busbar/testkit';
 import { Cluster, words } from './cluster.ts';
 
@@ -24,7 +25,7 @@ test('nats-server killed and restarted under load: nothing hangs, everything ser
     'load',
   );
   await cluster.nats.kill();
-  await new Promise((resolve) => setTimeout(resolve, 1000));
+  await sleep(1_000);
   const refused = await cluster.chat(
     'during the outage',
     { max_tokens: 2 },

@@ -102,7 +102,7 @@ export class Cluster implements AsyncDisposable {
       ownEnv['BUSBAR_HTTP_PORT'] = `${port}`;
       this.#frontendPorts.push(port);
     }
-    const process_ = spawnProcess(process.execPath, {
+    const started = spawnProcess(process.execPath, {
       args: [join(SERVICES, role, 'src/main.ts')],
       env: ownEnv,
     });
@@ -110,12 +110,12 @@ export class Cluster implements AsyncDisposable {
       role,
       id,
       adminUrl: `http://127.0.0.1:${adminPort}`,
-      process: process_,
+      process: started,
     };
     this.members.push(member);
     await waitFor(
       async () => {
-        if (process_.exit !== undefined) return true;
+        if (started.exit !== undefined) return true;
         const urls = [
           member.adminUrl,
           ...(role === 'frontend' ? [`http://127.0.0.1:${ownEnv['BUSBAR_HTTP_PORT']}`] : []),
@@ -125,8 +125,8 @@ export class Cluster implements AsyncDisposable {
       START_MS,
       `${id} to answer`,
     );
-    if (process_.exit !== undefined)
-      throw new Error(`${id} ended with ${process_.exit}:\n${process_.output}`);
+    if (started.exit !== undefined)
+      throw new Error(`${id} ended with ${started.exit}:\n${started.output}`);
     return member;
   }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { waitFor } from '@busbar/testkit';
 import { Cluster, type Member, words } from './cluster.ts';
 
@@ -60,20 +61,11 @@ for (const stage of STAGES) {
         },
         { signal: abort.signal },
       )
-      .then(async (response) => {
-        let seen = 0;
-        for await (const chunk of response.body ?? [])
-          if (
-            Buffer.from(chunk).includes('"content"') &&
-            ++seen >= stage.chunks &&
-            stage.chunks > 0
-          )
-            abort.abort();
-      })
+      .then((response) => readUntil(response, stage.chunks, () => abort.abort()))
       .catch(() => undefined);
     if (stage.chunks === 0) {
       await waitFor(isBusy, 5000, 'the engine to work');
-      await new Promise((resolve) => setTimeout(resolve, 200));
+      await sleep(200);
       abort.abort();
     }
     await call;
@@ -114,3 +106,11 @@ test('a short request right after is served at once', async () => {
   const chat = await cluster.chat('quick', { max_tokens: 1 });
   assert.equal(chat.finish, 'length');
 });
+
+/** Reads an answer and calls `stop` from its `events`-th event with text on; 0 reads to the end. */
+async function readUntil(response: Response, events: number, stop: () => void): Promise<void> {
+  let seen = 0;
+  for await (const chunk of response.body ?? []) {
+    if (Buffer.from(chunk).includes('"content"') && ++seen >= events && events > 0) stop();
+  }
+}

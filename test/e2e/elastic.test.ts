@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { waitFor } from '@busbar/testkit';
 import { Cluster, words } from './cluster.ts';
+
+const done = new AbortController();
+after(() => done.abort());
 
 test('routers, frontends and workers join and leave under load without a failed request', async () => {
   await using cluster = await Cluster.start({
@@ -10,21 +13,19 @@ test('routers, frontends and workers join and leave under load without a failed 
     frontends: 2,
     decodeEnv: { BUSBAR_PROFILE: 'seed-8gb', BUSBAR_MODEL: 'm', BUSBAR_KV_BLOCKS: '4000' },
   });
-  let stop = false;
-  using _ = { [Symbol.dispose]: () => void (stop = true) };
   let completed = 0;
   const failures: string[] = [];
-  const lane = async (lane: number): Promise<void> => {
-    for (let i = 0; !stop; i++) {
+  const run = async (lane: number): Promise<void> => {
+    for (let i = 0; !done.signal.aborted; i++) {
       const chat = await cluster
         .chat(words(80, i % 2 === 0 ? lane : lane * 1000 + i), { max_tokens: 10 }, {}, lane % 2)
         .catch((error: unknown) => String(error));
       if (typeof chat !== 'string' && chat.error === undefined && chat.finish === 'length')
         completed++;
-      else if (!stop) failures.push(JSON.stringify(chat));
+      else if (!done.signal.aborted) failures.push(JSON.stringify(chat));
     }
   };
-  const lanes = Array.from({ length: 12 }, (_, i) => lane(i));
+  const lanes = Array.from({ length: 12 }, (_lane, i) => run(i));
   await waitFor(() => completed > 20, 15_000, 'load');
   const worker = await cluster.add('decode');
   await waitFor(
@@ -42,7 +43,7 @@ test('routers, frontends and workers join and leave under load without a failed 
   );
   const before = completed;
   await waitFor(() => completed > before + 20, 15_000, 'more answers');
-  stop = true;
+  done.abort();
   await Promise.all(lanes);
   assert.deepEqual(failures, []);
 });

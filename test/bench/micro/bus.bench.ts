@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { connectNats } from '@busbar/bus';
 import {
   createSubjects,
@@ -117,8 +118,8 @@ async function run(
       if (sent % 100 === 99) await writer.flush();
     }
     await reader.flush();
-    while (decode !== undefined && seen < count)
-      await new Promise((resolve) => setTimeout(resolve, 5));
+    const isAllSeen = (): boolean => decode === undefined || seen >= count;
+    while (!isAllSeen()) await sleep(5);
     const own = process.cpuUsage(ownBefore);
     samples.push({
       server: (cpuMicros([nats.pid]) - serverBefore) / count,
