@@ -258,3 +258,28 @@ for (const [signal, endedBy] of [
     }
   });
 }
+
+test('a signal to npm start alone, as a process manager sends it, ends the stack', async () => {
+  const home = await newHome('cli-npm');
+  const flags = ['--port', String(home.port), '--decode', '1', '--profile', 'instant'];
+  const npm = spawn('npm', ['start', '--', ...flags], {
+    cwd: fileURLToPath(new URL('../..', import.meta.url)),
+    env: home.env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  try {
+    let output = '';
+    npm.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+    const deadline = performance.now() + 60_000;
+    while (!output.includes('Stop with Ctrl-C') && performance.now() < deadline) await sleep(50);
+    const pids = list(home).processes.map((process) => process.pid);
+    assert.ok(pids.length > 0, output);
+    npm.kill('SIGTERM');
+    assert.deepEqual(await allGone(pids, 10_000), []);
+    assert.equal(existsSync(join(home.folder, 'state.json')), false);
+  } finally {
+    npm.kill('SIGKILL');
+    busbar(home, 'down');
+    rmSync(home.folder, { recursive: true, force: true });
+  }
+});

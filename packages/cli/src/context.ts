@@ -36,6 +36,11 @@ export function namespaceOf(context: CliContext, flag: string | undefined): stri
   return checkNamespace(flag ?? context.env['BUSBAR_NAMESPACE'] ?? 'default');
 }
 
+/** `busbar down --namespace second`: a command as a person has to type it for this namespace. */
+export function commandFor(namespace: string, command: string): string {
+  return namespace === 'default' ? command : `${command} --namespace ${namespace}`;
+}
+
 /** Where the stack of a namespace keeps its state: BUSBAR_STATE_DIR, else `.busbar/<namespace>` in the project. */
 export function stateDirOf(context: CliContext, namespace: string): string {
   return context.env['BUSBAR_STATE_DIR'] || join(context.root, '.busbar', namespace);

@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline/promises';
 import { fileURLToPath } from 'node:url';
 import { interrupts } from './interrupts.ts';
 import { runCli } from './run.ts';
-import { createTerminal } from './terminal.ts';
+import { createTerminal, outliveReader } from './terminal.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const manifest: { version: string } = JSON.parse(
@@ -11,12 +11,7 @@ const manifest: { version: string } = JSON.parse(
 );
 const { signal, hurry } = interrupts(process);
 
-/** A reader that has seen enough (`busbar up | head`) closes the pipe; what was begun goes on without it. */
-for (const stream of [process.stdout, process.stderr]) {
-  stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
-  });
-}
+for (const stream of [process.stdout, process.stderr]) outliveReader(stream);
 
 let lines: AsyncIterator<string> | undefined;
 async function readLine(prompt: string): Promise<string | undefined> {

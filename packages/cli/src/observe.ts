@@ -1,6 +1,6 @@
 import { connectBus } from './bus-client.ts';
 import { type Cluster, observeCluster } from './cluster.ts';
-import { type CliContext, namespaceOf, stateDirOf } from './context.ts';
+import { type CliContext, commandFor, namespaceOf, stateDirOf } from './context.ts';
 import { CliError } from './errors.ts';
 import { liveProcesses, readState, type StackState } from './state.ts';
 
@@ -39,7 +39,7 @@ export function requireTarget(context: CliContext, target: Target): void {
   if (!hasTarget(context, target)) {
     throw new CliError(
       'CLI_NO_STACK',
-      `no stack of namespace ${target.namespace} runs here: start one with "busbar up", or set BUSBAR_NATS_URL`,
+      `no stack of namespace ${target.namespace} runs here: start one with "${commandFor(target.namespace, 'busbar up')}", or set BUSBAR_NATS_URL`,
     );
   }
 }

@@ -47,22 +47,43 @@ function addUp(program: Command, context: CliContext, cwd: string, done: Done): 
     .description(
       'Starts a stack: nats-server unless BUSBAR_NATS_URL is set, routers, workers, frontends.',
     )
-    .option('--engine <name>', `engine of the workers: ${ENGINE_NAMES.join(', ')} (${origins('engine')})`)
+    .option(
+      '--engine <name>',
+      `engine of the workers: ${ENGINE_NAMES.join(', ')} (${origins('engine')})`,
+    )
     .option('--decode <n>', `workers (${origins('decode')})`)
     .option('--routers <n>', `routers (${origins('routers')})`)
     .option('--frontends <n>', `frontends; several share the port (${origins('frontends')})`)
     .option('--model <name>', `name under which the model is served (${origins('model')})`)
-    .option('--model-path <dir>', `folder with tokenizer.json; without it the small built-in one (${origins('modelPath')})`)
-    .option('--profile <name>', `timing of the mock: ${PROFILE_NAMES.join(', ')} (${origins('profile')})`)
+    .option(
+      '--model-path <dir>',
+      `folder with tokenizer.json; without it the small built-in one (${origins('modelPath')})`,
+    )
+    .option(
+      '--profile <name>',
+      `timing of the mock: ${PROFILE_NAMES.join(', ')} (${origins('profile')})`,
+    )
     .option('--kv-blocks <n[,n...]>', `KV cache of each worker, in blocks (${origins('kvBlocks')})`)
     .option('--block-size <n>', `tokens in a block (${origins('blockSize')})`)
-    .option('--policy <name>', `how routers choose: ${POLICY_NAMES.join(', ')} (${origins('policy')})`)
-    .option('--no-kv-events', 'workers do not tell what their caches hold (env: BUSBAR_KV_EVENTS=false)')
+    .option(
+      '--policy <name>',
+      `how routers choose: ${POLICY_NAMES.join(', ')} (${origins('policy')})`,
+    )
+    .option(
+      '--no-kv-events',
+      'workers do not tell what their caches hold (env: BUSBAR_KV_EVENTS=false)',
+    )
     .option('--port <n>', `port of the HTTP API (${origins('port')})`)
     .option('--host <address>', `address of the HTTP API (${origins('host')})`)
     .addOption(namespaceOption())
-    .option('--context-tokens <n>', `longest prompt and answer together (${origins('contextTokens')})`)
-    .option('--mock-speed <f[,f...]>', `speed of each worker against its profile (${origins('mockSpeed')})`)
+    .option(
+      '--context-tokens <n>',
+      `longest prompt and answer together (${origins('contextTokens')})`,
+    )
+    .option(
+      '--mock-speed <f[,f...]>',
+      `speed of each worker against its profile (${origins('mockSpeed')})`,
+    )
     .option('--detach', 'return when the stack answers; "busbar down" ends it')
     .addHelpText(
       'after',

@@ -40,7 +40,8 @@ test('no arguments show the help', async () => {
 test('wrong usage ends with 2 and a suggestion', async () => {
   const cases: [string[], RegExp][] = [
     [['upp'], /unknown command 'upp'\n\(Did you mean up\?\)/],
-    [['up', '--decod', '3'], /Did you mean --decode\?/],
+    [['up', '--decod', '3'], /Did you mean --decode\?\)\nHelp: busbar up --help\n$/],
+    [['help'], /unknown command 'help'\nHelp: busbar --help\n$/],
     [['up', '--decode'], /argument missing/],
     [['up', '--policy', 'random2'], /did you mean random\?/],
     [['up', 'extra'], /too many arguments/],
@@ -100,4 +101,19 @@ test('without a stack: down and ps succeed, events and doctor fail with what to 
   const events = await run(['events']);
   assert.equal(events.exitCode, 1);
   assert.match(events.err, /busbar up/);
+});
+
+test('without a stack, chat does not talk to the one of another namespace', async () => {
+  const { exitCode, err, out } = await run(['chat', 'Hello', '--namespace', 'second']);
+  assert.equal(exitCode, 1);
+  assert.equal(out, '');
+  assert.match(err, /no stack of namespace second .*"busbar up --namespace second".* --url/);
+});
+
+test('what to do names the namespace when it is not the usual one', async () => {
+  const ps = await run(['ps'], { BUSBAR_NAMESPACE: 'second' });
+  assert.match(ps.out, /"busbar up --namespace second"/);
+  assert.match((await run(['ps'])).out, /"busbar up"/);
+  const down = await run(['down', '--namespace', 'second']);
+  assert.match(down.out, /No stack runs in namespace second/);
 });

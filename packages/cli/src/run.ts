@@ -33,9 +33,14 @@ export async function runCli(
   }
 }
 
+function pathOf(command: Command): string {
+  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
+}
+
 function prepare(command: Command, context: CliContext): void {
   const { terminal } = context;
   command.exitOverride();
+  command.showHelpAfterError(`Help: ${pathOf(command)} --help`);
   command.configureOutput({
     writeOut: (text) => terminal.write(text),
     writeErr: (text) => terminal.errorLine(text.trimEnd()),

@@ -35,6 +35,13 @@ export function createTerminal(
   };
 }
 
+/** A reader that has seen enough (`busbar up | head`) closes the pipe; what was begun goes on without it. */
+export function outliveReader(stream: NodeJS.WriteStream): void {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+  });
+}
+
 /** Left-aligned columns with two spaces between them; widths from the content. */
 export function table(rows: readonly (readonly string[])[]): string[] {
   const widths: number[] = [];

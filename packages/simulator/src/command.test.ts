@@ -80,6 +80,7 @@ describe('busbar simulate', () => {
       assert.equal(code, 2, args.join(' '));
       assert.equal(out, '');
       assert.match(err, message);
+      assert.match(err, /busbar simulate --help/);
     }
   });
 });

@@ -33,6 +33,7 @@ export async function runSimulateCommand(args: string[], out: CommandOutput): Pr
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     out.errorLine(`busbar simulate: ${error.message}`);
+    if (error.code === 'SIMULATOR_USAGE') out.errorLine('Help: busbar simulate --help');
     return error.code === 'SIMULATOR_USAGE' ? 2 : 1;
   }
 }

@@ -1,11 +1,12 @@
 import { messageOf } from '@busbar/base';
-import type { CliContext } from '../context.ts';
+import { type CliContext, commandFor } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { type ChatMessage, chatStream, listModels } from '../http.ts';
+import { type ChatMessage, chatStream, getJson, listModels } from '../http.ts';
 import { findTarget, isUp } from '../observe.ts';
 import { stackUrl } from '../state.ts';
 
 const DEFAULT_URL = 'http://127.0.0.1:8000';
+const LIVE_MS = 2_000;
 const QUICK_TOKENS = 32;
 const QUICK_MESSAGE = 'Hello';
 
@@ -22,9 +23,7 @@ export async function chat(
   message: string | undefined,
   flags: ChatFlags,
 ): Promise<number> {
-  const target = findTarget(context, flags.namespace);
-  const known = target.state !== undefined && isUp(target) ? stackUrl(target.state) : DEFAULT_URL;
-  const url = (flags.url ?? known).replace(/\/(v1\/?)?$/, '');
+  const url = flags.url?.replace(/\/(v1\/?)?$/, '') ?? (await findUrl(context, flags.namespace));
   const model = flags.model ?? (await onlyModel(url, context.signal));
   const talk: Talk = { context, url, model, messages: [] };
   if (flags.quick === true) {
@@ -36,6 +35,23 @@ export async function chat(
     return 0;
   }
   return converse(talk);
+}
+
+/**
+ * The API of the stack of this machine. Without one the usual address is tried, where a stack in containers listens, but not for a
+ * namespace that was named: its answer could come from another.
+ */
+async function findUrl(context: CliContext, namespaceFlag: string | undefined): Promise<string> {
+  const target = findTarget(context, namespaceFlag);
+  if (target.state !== undefined && isUp(target)) return stackUrl(target.state);
+  const { namespace } = target;
+  if (namespace === 'default' && (await getJson(`${DEFAULT_URL}/live`, LIVE_MS)) !== undefined) {
+    return DEFAULT_URL;
+  }
+  throw new CliError(
+    'CLI_NO_STACK',
+    `no stack of namespace ${namespace} runs here: start one with "${commandFor(namespace, 'busbar up')}", or name an API with --url`,
+  );
 }
 
 interface Talk {

@@ -1,6 +1,6 @@
 import { type CliContext, namespaceOf, stateDirOf } from '../context.ts';
 import { readState } from '../state.ts';
-import { stopStack } from '../stop.ts';
+import { stopAloud } from '../stop-aloud.ts';
 
 /** `busbar down`: ends every process of a stack. With nothing to end it says so and succeeds. */
 export async function down(context: CliContext, flags: { namespace?: string }): Promise<number> {
@@ -9,18 +9,10 @@ export async function down(context: CliContext, flags: { namespace?: string }): 
   const stateDir = stateDirOf(context, namespace);
   const state = readState(stateDir);
   if (state === undefined) {
-    terminal.line(`No stack runs in ${stateDir}.`);
+    terminal.line(`No stack runs in namespace ${namespace} (${stateDir}).`);
     return 0;
   }
-  const names = (processes: readonly { id: string }[]): string =>
-    processes.map((entry) => entry.id).join(', ');
-  const { ended, killed } = await stopStack(
-    stateDir,
-    state,
-    (processes) => terminal.line(`Stopping ${names(processes)} …`),
-    context.signal,
-  );
-  if (killed.length > 0) terminal.line(`Killed, because they did not end: ${names(killed)}`);
+  const { ended, killed } = await stopAloud(context, stateDir, state, context.signal);
   terminal.line(`Stopped ${ended.length + killed.length} processes.`);
   return 0;
 }

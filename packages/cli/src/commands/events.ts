@@ -17,7 +17,7 @@ export async function events(
     const close = nearest(flags.kind, EVENT_KINDS);
     throw new CliError(
       'CLI_USAGE',
-      `--kind does not know "${flags.kind}"${close ? `; did you mean ${close}?` : ''} Known: ${EVENT_KINDS.join(', ')}`,
+      `--kind does not know "${flags.kind}"${close ? `; did you mean ${close}?` : '.'} Known: ${EVENT_KINDS.join(', ')}`,
     );
   }
   const target = findTarget(context, flags.namespace);

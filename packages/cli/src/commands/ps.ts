@@ -1,4 +1,4 @@
-import type { CliContext } from '../context.ts';
+import { type CliContext, commandFor } from '../context.ts';
 import { findTarget, hasTarget, observeTarget } from '../observe.ts';
 import { type ProcessView, type StackView, viewStack } from '../stack-view.ts';
 import { count, type Terminal, table } from '../terminal.ts';
@@ -22,7 +22,8 @@ export async function ps(
 /** The table for a person. */
 export function renderStack(view: StackView, terminal: Pick<Terminal, 'paint'>): string[] {
   if (view.processes.length === 0) {
-    return [`No stack runs in namespace ${view.namespace}. Start one with "busbar up".`];
+    const start = commandFor(view.namespace, 'busbar up');
+    return [`No stack runs in namespace ${view.namespace}. Start one with "${start}".`];
   }
   const head = ['ROLE', 'ID', 'PID', 'STATE', 'ADDRESS', 'MODEL', 'KV BLOCKS', 'IN FLIGHT'];
   const [title, ...rows] = table([head, ...view.processes.map(row)]);

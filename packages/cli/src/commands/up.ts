@@ -2,15 +2,15 @@ import { messageOf } from '@busbar/base';
 import type { Bus } from '@busbar/bus';
 import { ensureNatsServer } from '@busbar/nats-server';
 import { connectBus } from '../bus-client.ts';
-import { type CliContext, namespaceOf, stateDirOf } from '../context.ts';
+import { type CliContext, commandFor, namespaceOf, stateDirOf } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { Phases } from '../phases.ts';
 import { markOf } from '../process-table.ts';
 import { checkVariables } from '../service-env.ts';
 import { claimState, type StackState, stackUrl } from '../state.ts';
 import { stopStack } from '../stop.ts';
-import { follow } from '../up/follow.ts';
 import type { UpFlags } from '../up/flags.ts';
+import { follow } from '../up/follow.ts';
 import { checkNoStack, checkPort } from '../up/free.ts';
 import { startGuard } from '../up/guard.ts';
 import { checkNats, startNats } from '../up/nats.ts';
@@ -158,7 +158,7 @@ function tellHowToTry({ context, stack, options }: UpJob): void {
     messages: [{ role: 'user', content: 'Hello' }],
     stream: true,
   });
-  const named = stack.state.namespace === 'default' ? '' : ` --namespace ${stack.state.namespace}`;
+  const command = (name: string): string => commandFor(stack.state.namespace, `npx busbar ${name}`);
   terminal.line();
   terminal.line('Try it:');
   terminal.line(
@@ -167,7 +167,7 @@ function tellHowToTry({ context, stack, options }: UpJob): void {
       `  curl -N ${stackUrl(stack.state)}/v1/chat/completions -H 'content-type: application/json' -d '${body}'`,
     ),
   );
-  terminal.line(terminal.paint('cyan', `  npx busbar chat${named}`));
-  const end = options.isDetached ? `npx busbar down${named}` : 'Ctrl-C';
+  terminal.line(terminal.paint('cyan', `  ${command('chat')}`));
+  const end = options.isDetached ? command('down') : 'Ctrl-C';
   terminal.line(`Logs are in ${stack.stateDir}/logs. Stop with ${end}.`);
 }

@@ -38,9 +38,13 @@ function judgeWorker(facts: Facts, instance: Instance): Finding {
   const heard = facts.heardBatches.get(id) ?? 0;
   const detail =
     heard > 0
-      ? `${count(heard)} batches heard during the probe`
-      : `nothing new during the probe; ${count(load?.kvSequence ?? 0)} batches since its start`;
+      ? `${batches(heard)} heard during the probe`
+      : `nothing new during the probe; ${batches(load?.kvSequence ?? 0)} since its start`;
   return { group, name: id, verdict: 'ok', detail: `${detail}; ${indexed(facts, id)}` };
+}
+
+function batches(number: number): string {
+  return number === 1 ? '1 batch' : `${count(number)} batches`;
 }
 
 /** Why nothing can be heard from this worker; undefined when it speaks. */

@@ -1,5 +1,6 @@
 import { OLDEST_NATS_SERVER } from '@busbar/bus';
 import { limit } from '@busbar/protocol';
+import { commandFor } from '../context.ts';
 import { isVersionAtLeast } from '../nats/info.ts';
 import { count } from '../terminal.ts';
 import type { Facts } from './facts.ts';
@@ -21,7 +22,7 @@ export function judge(facts: Facts): Finding[] {
   ];
 }
 
-function judgeBus({ nats, natsUrl }: Facts): Finding[] {
+function judgeBus({ nats, natsUrl, namespace }: Facts): Finding[] {
   const group = 'bus';
   if ('error' in nats) {
     return [
@@ -30,8 +31,7 @@ function judgeBus({ nats, natsUrl }: Facts): Finding[] {
         name: 'NATS reachable',
         verdict: 'fail',
         detail: nats.error,
-        advice:
-          'start the stack again ("busbar down", then "busbar up"), or set BUSBAR_NATS_URL to a server that runs',
+        advice: `start the stack again ("${commandFor(namespace, 'busbar down')}", then "busbar up"), or set BUSBAR_NATS_URL to a server that runs`,
       },
     ];
   }
@@ -103,7 +103,7 @@ function judgeProcesses({ stack, cluster, readiness }: Facts): Finding[] {
       name: role,
       verdict: 'fail',
       detail: 'none runs in this namespace',
-      advice: 'run "busbar up"',
+      advice: `run "${commandFor(stack.namespace, 'busbar up')}"`,
     });
   }
   return findings;

@@ -48,7 +48,9 @@ const SETTINGS = {
 } as const satisfies Record<string, Setting>;
 
 type Name = keyof typeof SETTINGS;
-type Defaulted = { [K in Name]: (typeof SETTINGS)[K] extends { fallback: string } ? K : never }[Name];
+type Defaulted = {
+  [K in Name]: (typeof SETTINGS)[K] extends { fallback: string } ? K : never;
+}[Name];
 
 /** A value and where it was written, so that an error names what the person has to change. */
 export interface Given {

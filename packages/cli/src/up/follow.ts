@@ -2,8 +2,8 @@ import type { Bus } from '@busbar/bus';
 import { createSubjects, decodeCloudEvent } from '@busbar/protocol';
 import type { CliContext } from '../context.ts';
 import { eventLine } from '../event-line.ts';
-import { readState, type StackProcess } from '../state.ts';
-import { stopStack } from '../stop.ts';
+import { readState } from '../state.ts';
+import { stopAloud } from '../stop-aloud.ts';
 import { fired } from '../wait.ts';
 import { describeExit, type Exit, type Stack } from './stack.ts';
 
@@ -24,13 +24,7 @@ export async function follow(context: CliContext, stack: Stack, bus: Bus): Promi
     return 0;
   }
   terminal.line();
-  const { killed } = await stopStack(
-    stack.stateDir,
-    stack.state,
-    (processes) => terminal.line(`Stopping ${names(processes)} …`),
-    context.hurry,
-  );
-  if (killed.length > 0) terminal.line(`Killed, because they did not end: ${names(killed)}`);
+  await stopAloud(context, stack.stateDir, stack.state, context.hurry);
   terminal.line('Stopped.');
   return 0;
 }
@@ -55,8 +49,4 @@ function tellEvents(context: CliContext, stack: Stack, bus: Bus): void {
     if (event.type !== 'busbar.request.completed')
       context.terminal.line(eventLine(event, context.terminal));
   });
-}
-
-function names(processes: readonly StackProcess[]): string {
-  return processes.map((entry) => entry.id).join(', ');
 }

@@ -1,5 +1,6 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { commandFor } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { isPortFree, portHolder } from '../ports.ts';
 import { liveProcesses, readState, removeState, type StackState } from '../state.ts';
@@ -16,7 +17,7 @@ export function checkNoStack(stateDir: string): void {
   }
   throw new CliError(
     'CLI_STACK_RUNNING',
-    `a stack is already running (namespace ${state.namespace}, pid ${first.pid}, port ${state.port}): run "busbar down" first, or use --namespace and --port for a second one`,
+    `a stack is already running (namespace ${state.namespace}, pid ${first.pid}, port ${state.port}): run "${commandFor(state.namespace, 'busbar down')}" first, or use --namespace and --port for a second one`,
   );
 }
 

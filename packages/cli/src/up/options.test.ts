@@ -80,3 +80,35 @@ test('a model folder needs a tokenizer', () => {
     rmSync(folder, { recursive: true });
   }
 });
+
+test('a variable of the services stands in for a flag that is not given', () => {
+  const env = {
+    BUSBAR_POLICY: 'random',
+    BUSBAR_KV_BLOCKS: '500',
+    BUSBAR_HTTP_PORT: '8123',
+    BUSBAR_KV_EVENTS: 'off',
+    BUSBAR_MODEL: '',
+  };
+  const options = parse({}, env);
+  assert.equal(options.policy, 'random');
+  assert.deepEqual(
+    options.workers.map((worker) => worker.kvBlocks),
+    [500, 500],
+  );
+  assert.equal(options.port, 8_123);
+  assert.equal(options.kvEvents, false);
+  assert.equal(options.model, 'busbar-mock');
+  assert.equal(parse({ policy: 'kv' }, env).policy, 'kv');
+  assert.equal(parse({ kvEvents: false }, { BUSBAR_KV_EVENTS: 'true' }).kvEvents, false);
+});
+
+test('an error names the variable when the value came from one', () => {
+  assert.throws(
+    () => parse({}, { BUSBAR_POLICY: 'randon' }),
+    /^CliError: BUSBAR_POLICY does not know "randon"; did you mean random\?/,
+  );
+  assert.throws(
+    () => parse({}, { BUSBAR_KV_EVENTS: 'maybe' }),
+    /BUSBAR_KV_EVENTS takes true or false, not "maybe"/,
+  );
+});

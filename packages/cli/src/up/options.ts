@@ -145,5 +145,7 @@ function contextOf(context: Given, blocks: readonly number[], blockSize: number)
 function wantsKvEvents(text: string | undefined): boolean {
   if (!text) return true;
   const parsed = z.stringbool().safeParse(text);
-  return parsed.success ? parsed.data : usage(`BUSBAR_KV_EVENTS takes true or false, not "${text}"`);
+  return parsed.success
+    ? parsed.data
+    : usage(`BUSBAR_KV_EVENTS takes true or false, not "${text}"`);
 }

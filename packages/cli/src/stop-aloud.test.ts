@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { markOf } from './process-table.ts';
+import { type StackState, writeState } from './state.ts';
+import { stopAloud } from './stop-aloud.ts';
+import { fakeContext } from './testing.ts';
+import { until } from './wait.ts';
+
+async function stopOne(script: string, hurry: AbortSignal): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), 'busbar-stop-'));
+  const armed = join(folder, 'armed');
+  const child = spawn(
+    '/bin/sh',
+    ['-c', `${script}; touch ${armed}; while :; do sleep 0.05; done`],
+    {
+      detached: true,
+      stdio: 'ignore',
+    },
+  );
+  await until(() => existsSync(armed) || undefined, { timeoutMs: 5_000, everyMs: 10 });
+  const process = { role: 'frontend', id: 'front', ...markOf(child.pid!)!, startedAt: '' } as const;
+  const state: StackState = {
+    version: 1,
+    namespace: 'ns',
+    host: '127.0.0.1',
+    port: 1,
+    model: 'm',
+    policy: 'kv',
+    natsUrl: '',
+    drainMs: 30_000,
+    isStopping: false,
+    processes: [process],
+  };
+  writeState(folder, state);
+  const fake = fakeContext();
+  await stopAloud(fake.context, folder, state, hurry);
+  rmSync(folder, { recursive: true });
+  return fake.out();
+}
+
+test('a stop that waits says for what, how long at most, and what Ctrl-C does', async () => {
+  const out = await stopOne('trap "" TERM', AbortSignal.timeout(2_000));
+  assert.equal(
+    out,
+    [
+      'Stopping front …',
+      'Running requests may finish, for up to 30 s. Ctrl-C ends them now.',
+      'Killed, to wait no longer: front',
+      '',
+    ].join('\n'),
+  );
+});
+
+test('a quick stop is one line', async () => {
+  assert.equal(await stopOne(':', new AbortController().signal), 'Stopping front …\n');
+});

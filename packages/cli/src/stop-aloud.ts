@@ -1,0 +1,38 @@
+import type { CliContext } from './context.ts';
+import type { StackProcess, StackState } from './state.ts';
+import { type StopReport, stopStack } from './stop.ts';
+
+/** A stop that takes longer than this waits for running requests, and says so. */
+const SILENCE_MS = 1_500;
+
+/** `stopStack` with a line for each stage, for what it waits for, and for what it had to kill. */
+export async function stopAloud(
+  { terminal }: Pick<CliContext, 'terminal'>,
+  stateDir: string,
+  state: StackState,
+  hurry: AbortSignal,
+): Promise<StopReport> {
+  const patience = setTimeout(() => {
+    const atMost = Math.ceil(state.drainMs / 1_000);
+    terminal.line(`Running requests may finish, for up to ${atMost} s. Ctrl-C ends them now.`);
+  }, SILENCE_MS);
+  try {
+    const report = await stopStack(
+      stateDir,
+      state,
+      (processes) => terminal.line(`Stopping ${names(processes)} …`),
+      hurry,
+    );
+    if (report.killed.length > 0) {
+      const why = hurry.aborted ? 'to wait no longer' : 'because they did not end';
+      terminal.line(`Killed, ${why}: ${names(report.killed)}`);
+    }
+    return report;
+  } finally {
+    clearTimeout(patience);
+  }
+}
+
+function names(processes: readonly StackProcess[]): string {
+  return processes.map((entry) => entry.id).join(', ');
+}
