@@ -3,7 +3,7 @@ import { residentMib } from '../machine.ts';
 import type { BenchContext } from '../run.ts';
 import { startStack } from '../stack.ts';
 
-/** Resident memory of the frontend over 10,000 requests in ten equal parts: below 300 MB and flat. */
+/** Resident memory of the frontend over 30,000 requests in parts of 1,000: below 300 MB and flat. */
 export async function benchMemory(context: BenchContext): Promise<unknown> {
   const stack = await startStack([
     '--profile',
@@ -17,7 +17,7 @@ export async function benchMemory(context: BenchContext): Promise<unknown> {
   const [frontend = 0] = stack.pids('frontend');
   const mib = [residentMib(frontend)];
   try {
-    for (let part = 0; part < 10; part++) {
+    for (let part = 0; part < 30; part++) {
       await runLoadWorkload({
         url: stack.url,
         model: context.model,
