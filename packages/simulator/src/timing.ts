@@ -4,10 +4,10 @@ export interface Timing {
   hopMs: number;
   /** Template, tokenizing and hashing in a frontend. */
   frontendMs: number;
-  /** From the end of a step until routers hear of its blocks; a hop when nothing batches them. */
+  /** From the end of a step until routers hear of its blocks. */
   kvDelayMs: number;
   loadIntervalMs: number;
-  /** Missed heartbeats until a frontend gives up on a worker. */
+  /** Silence of a worker until its frontend gives it up. */
   detectMs: number;
   /** Time to live of a lease: until routers see that a worker is gone. */
   leaseTtlMs: number;

@@ -26,7 +26,7 @@ interface Waiting {
   hashes: HashWords[];
 }
 
-/** Tells all routers what became of their decisions, a few milliseconds' worth in one message for each model. */
+/** Tells all routers what became of their decisions: what happens within a short time is one message for each model. */
 export class LifePublisher {
   readonly #bus: Bus;
   readonly #subjects: Subjects;
