@@ -30,7 +30,7 @@ export interface PlanInput {
 /** Type feedback from the first call on: functions that run once a request are compiled after tens of requests, not hundreds. */
 const WARM_UP = '--no-lazy-feedback-allocation';
 /** The young generation of a busy process would grow by 100 MB and more; a small one costs nothing that could be measured. */
-const SMALL_HEAP = '--max-semi-space-size=16';
+const SMALL_HEAP = '--max-semi-space-size=8';
 
 /** Flags of V8 per role. */
 const NODE_FLAGS: Readonly<Record<ServiceRole, readonly string[]>> = {
