@@ -16,6 +16,7 @@ import { connectWithRetry } from './connect.ts';
 import { ServiceError } from './errors.ts';
 import type { Check, Service, ServiceContext } from './port.ts';
 import { type Shell, startShell } from './shell.ts';
+import { until } from './testing.ts';
 
 const NAMES = bucketNames('default');
 const lines: string[] = [];
@@ -73,14 +74,6 @@ async function watchLease(bus: Bus): Promise<string[]> {
     if (change.kind !== 'snapshot' && states.at(-1) !== state) states.push(state);
   });
   return states;
-}
-
-async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + 5_000;
-  while (!(await holds())) {
-    assert.ok(performance.now() < deadline, `waited too long for: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
 }
 
 test('a process registers as starting, becomes ready with its checks, drains, stops and is gone', async () => {
@@ -163,6 +156,19 @@ test('while the bus is away the process is unready, afterwards it is ready and r
   assert.match(lost.checks.find((check) => check.name === 'bus')?.detail ?? '', /disconnected/);
   network.reconnect();
   await until('ready again', () => shell.readiness().status === 'ready');
+  await shell.shutdown();
+});
+
+test('the log tells when the bus went and when it came back', async () => {
+  const network = new MemoryNetwork();
+  const shell = await start(network, newScript());
+  lines.length = 0;
+  network.disconnect();
+  network.reconnect();
+  await until('both lines', () => lines.some((line) => line.includes('connected to NATS again')));
+  const told = lines.filter((line) => line.includes('NATS'));
+  assert.match(told[0] ?? '', /"level":"warn".*the connection to NATS is lost/);
+  assert.match(told[1] ?? '', /"awayMs":\d+/);
   await shell.shutdown();
 });
 

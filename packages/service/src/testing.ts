@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createRng } from '@busbar/base';
 import type { Bus } from '@busbar/bus';
 import {
@@ -49,4 +50,17 @@ export function createTestContext(role: Role, bus: Bus, id = `${role}-test`): Te
     instanceChanges,
     lines,
   };
+}
+
+/** Looks every few milliseconds whether something holds. Rejects with `what` when it does not within the limit. */
+export async function until(
+  what: string,
+  holds: () => boolean | Promise<boolean>,
+  limitMs = 5_000,
+): Promise<void> {
+  const deadlineMs = performance.now() + limitMs;
+  while (!(await holds())) {
+    if (performance.now() > deadlineMs) throw new Error(`waited too long for: ${what}`);
+    await sleep(5);
+  }
 }

@@ -18,7 +18,7 @@ import {
   type WorkHeader,
 } from '@busbar/protocol';
 import { systemClock } from '@busbar/service';
-import { createTestContext, type TestContext } from '@busbar/service/testing';
+import { createTestContext, type TestContext, until } from '@busbar/service/testing';
 import { createDecodeMetrics } from './metrics.ts';
 import { Worker } from './worker.ts';
 
@@ -95,14 +95,6 @@ async function withWorker(use: (bench: Bench) => Promise<void>): Promise<void> {
 
 function prompt(length: number, salt = 0): Uint32Array {
   return Uint32Array.from({ length }, (_, at) => 10 + ((at * 7 + salt * 131) % 50));
-}
-
-async function until(what: string, holds: () => boolean): Promise<void> {
-  const deadline = performance.now() + 5_000;
-  while (!holds()) {
-    assert.ok(performance.now() < deadline, `waited too long for: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
 }
 
 const code = (ack: WorkAck): string => (ack.kind === 'refused' ? ack.code : ack.kind);

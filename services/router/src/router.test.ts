@@ -20,7 +20,7 @@ import {
   type WorkerLoad,
 } from '@busbar/protocol';
 import { loadConfig, type Service } from '@busbar/service';
-import { createTestContext, type TestContext } from '@busbar/service/testing';
+import { createTestContext, type TestContext, until } from '@busbar/service/testing';
 import { routerConfigSchema } from './config.ts';
 import { createRouter } from './router.ts';
 
@@ -192,18 +192,6 @@ async function withStage(use: (stage: Stage) => Promise<void>): Promise<void> {
 
 function prompt(length: number, salt = 0): Uint32Array {
   return Uint32Array.from({ length }, (_, at) => 10 + ((at * 7 + salt * 131) % 997));
-}
-
-async function until(
-  what: string,
-  holds: () => boolean | Promise<boolean>,
-  ms = 5_000,
-): Promise<void> {
-  const deadline = performance.now() + ms;
-  while (!(await holds())) {
-    assert.ok(performance.now() < deadline, `waited too long for: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
 }
 
 test('a new router knows the blocks of running workers before it answers its first request', () =>
