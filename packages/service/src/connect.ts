@@ -45,6 +45,20 @@ export async function connectWithRetry(
   }
 }
 
+/** Logs when the connection breaks and when it is back, so that a log alone tells why a process answered nothing meanwhile. */
+export function logBusChanges(bus: Bus, log: Logger): void {
+  let lostAtMs = 0;
+  bus.onStatus((change) => {
+    if (change === 'disconnected') {
+      lostAtMs = performance.now();
+      log.warn({}, 'the connection to NATS is lost; trying again until it is back');
+    } else if (change === 'reconnected') {
+      const awayMs = Math.round(performance.now() - lostAtMs);
+      log.info({ awayMs }, 'connected to NATS again');
+    }
+  });
+}
+
 /** How long an error of this kind is worth trying again. */
 function patienceMs(error: unknown): number {
   if (!(error instanceof BusError)) return 0;

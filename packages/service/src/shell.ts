@@ -12,6 +12,7 @@ import {
 import { createRegistry, createTracer, type Logger } from '@busbar/telemetry';
 import { type AdminServer, startAdminServer } from './admin-server.ts';
 import type { BaseConfig } from './base-config.ts';
+import { logBusChanges } from './connect.ts';
 import { createEventPublisher } from './events.ts';
 import type { Readiness, Service, ServiceContext, ServiceFactory } from './port.ts';
 import { shellChecks, summarize } from './readiness.ts';
@@ -48,6 +49,7 @@ export async function startShell<Config extends BaseConfig>(
   options: ShellOptions<Config>,
 ): Promise<Shell> {
   const { role, id, config, bus, log } = options;
+  logBusChanges(bus, log);
   const subjects = createSubjects(config.namespace);
   const buckets = bucketNames(config.namespace);
   const registry = createRegistry({ role, id });
