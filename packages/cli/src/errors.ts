@@ -1,7 +1,7 @@
 import { AppError, type ErrorKind } from '@busbar/base';
 
 /** What the command can fail with. `docs/reference/errors.md` is made from this. */
-export const CLI_ERRORS = {
+const CLI_ERRORS = {
   CLI_USAGE: { message: 'A flag or argument is not valid; nothing was done.', retryable: false },
   CLI_STACK_RUNNING: {
     message: 'A stack already runs with this namespace and state folder.',

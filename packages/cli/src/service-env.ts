@@ -2,7 +2,7 @@ import type { Env } from './context.ts';
 import { CliError } from './errors.ts';
 import { nearest } from './nearest.ts';
 
-export const SERVICE_ROLES = ['frontend', 'router', 'decode'] as const;
+const SERVICE_ROLES = ['frontend', 'router', 'decode'] as const;
 export type ServiceRole = (typeof SERVICE_ROLES)[number];
 
 /** Variables that a person may set for all services, and those of one role. A tidy test compares them with the services' own. */

@@ -3,7 +3,7 @@ import { parse, parseJson } from './frame.ts';
 import { EVENT_KINDS, type EventKind } from './names.ts';
 
 /** CloudEvents 1.0 in structured JSON, as integrations receive it on `event.<kind>`. */
-export const cloudEventSchema = z.object({
+const cloudEventSchema = z.object({
   specversion: z.literal('1.0'),
   id: z.string(),
   source: z.string(),

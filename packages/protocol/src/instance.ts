@@ -5,7 +5,7 @@ export const ROLES = ['frontend', 'router', 'decode', 'prefill'] as const;
 export type Role = (typeof ROLES)[number];
 
 /** What a worker says of itself when it registers. */
-export const workerInfoSchema = z.object({
+const workerInfoSchema = z.object({
   model: z.string(),
   engine: z.string(),
   engineVersion: z.string(),
@@ -26,7 +26,7 @@ export const workerInfoSchema = z.object({
 export type WorkerInfo = z.infer<typeof workerInfoSchema>;
 
 /** Value of a lease in bucket `instances`, as JSON so that a person can read it. */
-export const instanceSchema = z.object({
+const instanceSchema = z.object({
   protocol: z.int(),
   role: z.enum(ROLES),
   id: z.string(),
@@ -47,7 +47,7 @@ export function instanceKey(role: Role, id: string): string {
 }
 
 /** A model as frontends serve it. Value in bucket `models`, as JSON. */
-export const modelCardSchema = z.object({
+const modelCardSchema = z.object({
   protocol: z.int(),
   name: z.string().min(1).max(128),
   blockSize: z.int().min(1).max(4096),
@@ -64,7 +64,7 @@ export type ModelCard = z.infer<typeof modelCardSchema>;
 const stateSchema = z.enum(['ready', 'draining']);
 
 /** Heartbeat of a worker. */
-export const workerLoadSchema = z.object({
+const workerLoadSchema = z.object({
   epoch: z.int().min(0),
   state: stateSchema,
   running: z.int().min(0),

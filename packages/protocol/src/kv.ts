@@ -119,14 +119,14 @@ export function splitKvChanges(changes: KvChange[], maxBytes: number): KvChange[
   return batches;
 }
 
-export const kvSyncRequestSchema = z.object({
+const kvSyncRequestSchema = z.object({
   /** 0 asks for a new snapshot; later parts name the snapshot that part 0 announced. */
   part: z.int().min(0),
   snapshotId: z.int().min(0).optional(),
 });
 export type KvSyncRequest = z.infer<typeof kvSyncRequestSchema>;
 
-export const kvSyncReplySchema = z.object({
+const kvSyncReplySchema = z.object({
   snapshotId: z.int().min(0),
   part: z.int().min(0),
   parts: z.int().min(1),

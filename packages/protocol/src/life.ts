@@ -3,7 +3,7 @@ import { decodeFrame, encodeFrame, ProtocolError, parse } from './frame.ts';
 import type { HashWords } from './route.ts';
 
 /** How a request ended; also the value of the `outcome` label of metrics. */
-export const OUTCOMES = ['completed', 'cancelled', 'failed', 'rejected'] as const;
+const OUTCOMES = ['completed', 'cancelled', 'failed', 'rejected'] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
 const bookedSchema = z.object({
@@ -33,7 +33,7 @@ const endedSchema = z.object({
   outcome: z.enum(OUTCOMES),
   outputTokens: z.int().min(0),
 });
-export const lifeEventSchema = z.discriminatedUnion('kind', [
+const lifeEventSchema = z.discriminatedUnion('kind', [
   bookedSchema,
   firstTokenSchema,
   endedSchema,

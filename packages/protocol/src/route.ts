@@ -4,7 +4,7 @@ import { decodeFrame, encodeFrame, parse } from './frame.ts';
 /** Two words a block: low half, then high half of the 64-bit sequence hash (the layout of a little-endian u64). */
 export type HashWords = Uint32Array;
 
-export const routeRequestSchema = z.object({
+const routeRequestSchema = z.object({
   model: z.string(),
   frontendId: z.string(),
   promptTokens: z.int().min(1),
@@ -22,7 +22,7 @@ export const routeRequestSchema = z.object({
 });
 export type RouteRequest = z.infer<typeof routeRequestSchema>;
 
-export const routeReplySchema = z.discriminatedUnion('kind', [
+const routeReplySchema = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('place'),
     /** Names this booking in every `life` event. Unique over all routers. */

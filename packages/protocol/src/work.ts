@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { decodeFrame, encodeFrame, parse } from './frame.ts';
 
-export const samplingSchema = z.object({
+const samplingSchema = z.object({
   temperature: z.number().min(0).max(2).optional(),
   topP: z.number().min(0).max(1).optional(),
   topK: z.int().min(-1).optional(),
@@ -14,7 +14,7 @@ export const samplingSchema = z.object({
 });
 export type Sampling = z.infer<typeof samplingSchema>;
 
-export const workHeaderSchema = z.object({
+const workHeaderSchema = z.object({
   /** Handed out by the frontend; unique for the life of that frontend process. */
   streamId: z.int().min(1).max(0xffff_ffff),
   frontendId: z.string(),
@@ -35,7 +35,7 @@ export const workHeaderSchema = z.object({
 });
 export type WorkHeader = z.infer<typeof workHeaderSchema>;
 
-export const workAckSchema = z.discriminatedUnion('kind', [
+const workAckSchema = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('accepted') }),
   z.object({
     kind: z.literal('refused'),
