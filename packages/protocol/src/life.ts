@@ -33,11 +33,7 @@ const endedSchema = z.object({
   outcome: z.enum(OUTCOMES),
   outputTokens: z.int().min(0),
 });
-const lifeEventSchema = z.discriminatedUnion('kind', [
-  bookedSchema,
-  firstTokenSchema,
-  endedSchema,
-]);
+const lifeEventSchema = z.discriminatedUnion('kind', [bookedSchema, firstTokenSchema, endedSchema]);
 export type LifeEvent = z.infer<typeof lifeEventSchema>;
 export type BookedEvent = z.infer<typeof bookedSchema>;
 
