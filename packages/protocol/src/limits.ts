@@ -40,6 +40,11 @@ export const LIMITS = {
   streamsPerRequest: { value: 128, reason: 'one request must not fill a worker' },
   /** Answer that a client has not read yet. */
   clientBufferBytes: { value: 4_194_304, reason: 'a client that is a whole answer behind is gone' },
+  /** Time in which a client must take some of the answer that waits for it; otherwise it is cut off. */
+  clientStallMs: {
+    value: 60_000,
+    reason: 'a client that reads nothing for a minute holds a socket and its buffer for nobody',
+  },
   modelNameChars: { value: 128, reason: 'becomes a subject token of up to three times its bytes' },
   requestIdChars: { value: 128, reason: 'echoed in a header and in logs' },
   /** Requests in flight in one frontend; more answer 429. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { limit } from '@busbar/protocol';
 import { cpuMs, ScriptedStack } from './scripted-stack.ts';
 
@@ -147,6 +148,31 @@ test('a body above the limit is 413, announced or not; a big one within it is an
     duplex: 'half',
   });
   await refusal(chunked, 413);
+});
+
+test('large bodies that are sent all at once have a limit together; small ones and later ones pass', async () => {
+  const { hostname, port } = new URL(stack.url);
+  const held = limit('bodyBytes') - 1;
+  const sockets = Array.from({ length: limit('openBodyBytes') / limit('bodyBytes') }, () => {
+    const socket = connect(Number(port), hostname);
+    socket.write(
+      `POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${limit('bodyBytes')}\r\n\r\n`,
+    );
+    return new Promise<typeof socket>((resolve) => {
+      socket.write(Buffer.alloc(held, 0x20), () => resolve(socket));
+    });
+  });
+  for (const socket of sockets) await socket;
+  const large = { model: 'm', prompt: 'x', user: 'x'.repeat(1_000_000) };
+  const path = '/v1/completions';
+  const refused = await stack.post(large, { path });
+  assert.equal(refused.status, 429);
+  assert.match(await refused.text(), /too_many_requests/);
+  assert.equal((await stack.post({ model: 'm', prompt: 'x' }, { path })).status, 200);
+  for (const socket of sockets) (await socket).destroy();
+  for (let status = 429; status !== 200; status = (await stack.post(large, { path })).status) {
+    await sleep(20);
+  }
 });
 
 test('prompts larger than one bus message go in parts; neighbours are not disturbed', async () => {

@@ -124,6 +124,27 @@ test('the end of a body is not a departure: sizes, framing, reuse of the connect
   }
 });
 
+test('a client that ends its side of the connection has left, as one that closes it', async () => {
+  const stack = await ScriptedStack.start({ script: nothing });
+  try {
+    const worker = stack.workers[0]!;
+    const { hostname, port } = new URL(stack.url);
+    const body = JSON.stringify({ model: 'm', prompt: 'x', stream: true });
+    const socket = connect(Number(port), hostname);
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    socket.resume();
+    socket.write(
+      `POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    );
+    await until(() => worker.works.length === 1);
+    socket.end();
+    await until(() => worker.cancelled.length === 1, 500);
+    await closed;
+  } finally {
+    await stack.stop();
+  }
+});
+
 test('a client that does not read is cut off and its stream stopped', async () => {
   const stack = await ScriptedStack.start({ script: nothing });
   try {

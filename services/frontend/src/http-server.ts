@@ -1,7 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { errorBody, invalid, type Problem } from '@busbar/openai';
+import { limit } from '@busbar/protocol';
 import { ServiceError } from '@busbar/service';
+import { AnswerWatch } from './answer-watch.ts';
 import { sendProblem } from './error-response.ts';
 import { requestIdOf } from './request-id.ts';
 
@@ -13,6 +15,8 @@ const REQUEST_MS = 120_000;
 const IDLE_POLL_MS = 20;
 /** Time for error events of streams that did not end in time. */
 const LAST_EVENTS_MS = 200;
+/** A peer that was told that it speaks no HTTP has so long to read it. */
+const LINGER_MS = 1_000;
 
 export type RouteHandler = (
   request: IncomingMessage,
@@ -32,12 +36,14 @@ export interface HttpOptions {
   reusePort: boolean;
   routes: Routes;
   onFault: (error: unknown) => void;
+  /** Time in which a client must take some of what waits for it; `clientStallMs` of the limits when absent. */
+  stallMs?: number;
 }
 
 export interface HttpServer {
   /** With the real port. */
   readonly url: string;
-  /** Closes connections that have no request. */
+  /** Closes connections that have no request, unless the end of an answer still waits for its reader. */
   closeIdle(): void;
   /** Stops to listen; resolves when the last answer has reached its socket, or `signal` fires. */
   finish(signal: AbortSignal): Promise<void>;
@@ -47,22 +53,34 @@ export interface HttpServer {
 
 /** Listens with Node's own HTTP server. Rejects with SERVICE_PORT and a sentence for the operator. */
 export async function startHttpServer(options: HttpOptions): Promise<HttpServer> {
+  const answers = new AnswerWatch(options.stallMs ?? limit('clientStallMs'));
   const server = createServer(
-    { keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS },
+    {
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      headersTimeout: HEADERS_MS,
+      requestTimeout: REQUEST_MS,
+      // Node would refuse without an envelope, and no answer depends on the name.
+      requireHostHeader: false,
+    },
     (request, response) => {
+      answers.add(response);
       response.setHeader('x-request-id', requestIdOf(request));
       dispatch(options, request, response);
     },
   );
   server.on('clientError', onClientError);
+  server.on('checkExpectation', refuseExpectation);
   await listen(server, options);
+  server.on('error', options.onFault);
   const address = server.address();
   const port = typeof address === 'object' && address !== null ? address.port : options.port;
   const host = options.host.includes(':') ? `[${options.host}]` : options.host;
   return {
     url: `http://${host}:${port}`,
-    closeIdle: () => server.closeIdleConnections(),
-    finish: (signal) => finish(server, signal),
+    closeIdle() {
+      if (!answers.hasUnread) server.closeIdleConnections();
+    },
+    finish: (signal) => finish(server, answers, signal),
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
@@ -71,15 +89,23 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
   };
 }
 
-function finish(server: Server, signal: AbortSignal): Promise<void> {
+/** Node counts a connection as idle when its answer has ended, though the client may still have to read the last of it. */
+function finish(server: Server, answers: AnswerWatch, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    // A kept-alive connection becomes idle when its answer ends, and nothing tells of it.
-    const timer = setInterval(() => server.closeIdleConnections(), IDLE_POLL_MS);
     const end = (): void => {
       clearInterval(timer);
       resolve();
     };
-    server.close(end);
+    // A kept-alive connection becomes idle when its answer ends, and nothing tells of it.
+    const closeIdle = (): void => {
+      if (answers.hasUnread) return;
+      if (server.listening) server.close(end);
+      // A connection on which nothing was ever asked is not idle to Node.
+      else if (answers.isEmpty) server.closeAllConnections();
+      else server.closeIdleConnections();
+    };
+    const timer = setInterval(closeIdle, IDLE_POLL_MS);
+    closeIdle();
     if (signal.aborted) setTimeout(end, LAST_EVENTS_MS);
     else signal.addEventListener('abort', () => setTimeout(end, LAST_EVENTS_MS), { once: true });
   });
@@ -140,6 +166,11 @@ function decodePath(text: string): string | undefined {
   }
 }
 
+function refuseExpectation(_: IncomingMessage, response: ServerResponse): void {
+  const problem = invalid('Only "Expect: 100-continue" is known.', null, 'expectation_failed', 417);
+  sendProblem(response, problem, { isLast: true });
+}
+
 /** Bytes that are no HTTP request: the envelope all the same, then the connection ends. */
 function onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
@@ -153,6 +184,7 @@ function onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
         ? invalid('The request did not arrive in time.', null, 'request_timeout', 408)
         : invalid('This is not an HTTP request.', null, 'bad_request');
   const body = errorBody(problem);
+  setTimeout(() => socket.destroy(), LINGER_MS).unref();
   socket.end(
     `HTTP/1.1 ${problem.status} Bad Request\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
   );

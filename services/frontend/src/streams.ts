@@ -95,7 +95,7 @@ export class Streams {
     this.#host.heard(workerId, nowMs);
     const sender = this.#senderOf(workerId);
     // A worker that begins to count anew has lost nothing by that; when it is another process, its lease says so.
-    if (batch.sequence !== 1 && sender.sequence !== 0 && batch.sequence !== sender.sequence + 1) {
+    if (batch.sequence !== 1 && batch.sequence !== sender.sequence + 1) {
       this.#metrics.lostBatches(Math.max(1, batch.sequence - sender.sequence - 1));
       this.#host.batchesLost(workerId, nowMs);
     }

@@ -114,6 +114,16 @@ test('lost batches fail the stream that misses tokens, and those that end unseen
     assert.match(metrics, /busbar_frontend_lost_batches_total\{[^}]*\} 1/);
   }));
 
+test('the very first batch of a worker may be the one that is lost', () =>
+  withStack({ workers: 1, script: nothing }, async (stack) => {
+    const worker = stack.workers[0]!;
+    worker.loseBatch();
+    worker.script = (w, { streamId }) => w.emit(streamId, 'ok', 'stop');
+    assert.match(await (await stack.chat({ stream: true })).text(), /ok/);
+    const metrics = await (await fetch(`${stack.url}/metrics`)).text();
+    assert.match(metrics, /lost_batches_total\S* 1\n/);
+  }));
+
 test('an engine error: elsewhere before the first token when it may, else an error', () =>
   withStack({ workers: 2, script: nothing }, async (stack) => {
     const fault =
