@@ -78,7 +78,6 @@ export class KvIngest {
     if (verdict === 'drop') return;
     const wasConfirmed = truth.isConfirmed;
     truth.onEvent(nowMs);
-    row.onStepEnd(nowMs);
     if (!wasConfirmed) row.refreshOwners();
     if (verdict === 'restart') {
       this.#forgetCache(row);

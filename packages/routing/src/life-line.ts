@@ -72,7 +72,6 @@ export class LifeLine {
   ): void {
     const { row } = booking;
     if (!booking.isPrefilling) return;
-    row.onStepEnd(nowMs);
     const wasAlone = row.oldestPrefill === booking && this.#columns.requests[row.slot] === 1;
     this.#ledger.firstToken(booking, nowMs);
     // What other routers expected may rest on their predictions; only our own sight is judged.
@@ -96,7 +95,6 @@ export class LifeLine {
     const hasRun = !booking.isPrefilling || event.outcome === 'completed';
     this.#ledger.remove(booking, nowMs);
     if (!hasRun) return;
-    row.onStepEnd(nowMs);
     row.learnServiceMs(nowMs - booking.bookedMs);
     const whole = Math.floor((booking.promptTokens + event.outputTokens) / row.info.blockSize);
     row.guess(booking.hashes, whole - (booking.hashes.length >> 1), nowMs);

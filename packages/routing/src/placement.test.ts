@@ -90,7 +90,6 @@ suite('a placement', () => {
     assert.equal(record.candidates.length, 4);
     assert.deepEqual(Object.keys(record.candidates[0]!.terms), [
       'queueWaitMs',
-      'stepWaitMs',
       'seatWaitMs',
       'ownPrefillMs',
       'computeMs',
@@ -135,16 +134,6 @@ suite('a placement', () => {
     const counts = countOf(placed);
     assert.ok((counts.get('fast') ?? 0) >= 36, JSON.stringify([...counts]));
     assert.ok((counts.get('slow') ?? 0) >= 6, JSON.stringify([...counts]));
-  });
-
-  test('prefers the engine whose step ends sooner', () => {
-    const bench = benchOf(['w1', 'w2']);
-    const running = ['w1', 'w2'].map((workerId) => bench.place(chain(workerId, 10), { workerId }));
-    bench.nowMs = 100;
-    bench.computed(running[0]!);
-    bench.nowMs = 108;
-    bench.computed(running[1]!);
-    assert.equal(bench.place(chain('a', 10)).workerId, 'w1', 'its step of 10 ms began 8 ms ago');
   });
 
   test('learns the rate from first tokens when the worker does not report it', () => {

@@ -7,7 +7,6 @@ import {
   type Profile,
   queueWait,
   seatWait,
-  stepWait,
   type Term,
   tierLoad,
 } from './terms.ts';
@@ -18,7 +17,6 @@ export const LATER_TERMS: readonly string[] = ['computeMs', 'evictionPriceMs'];
 /** The cost of policies `predictive` and `approximate`: predicted milliseconds, lower wins. */
 export const PREDICTIVE_PROFILE: Profile = [
   ['queueWaitMs', 1, queueWait],
-  ['stepWaitMs', 1, stepWait],
   ['seatWaitMs', 1, seatWait],
   ['ownPrefillMs', 1, ownPrefill],
   // Whoever comes later waits for this prefill too: of two equal waits, the one with less work is better.

@@ -27,20 +27,6 @@ export const queueWait: Term = ({ workers, slots, count }, { nowMs }, weight, co
 };
 
 /**
- * Until the engine's running step ends: it takes up new requests only then. Half a step when none was seen to end lately; an idle
- * engine begins at once.
- */
-export const stepWait: Term = ({ workers, slots, count }, { nowMs }, weight, cost) => {
-  const { stepEndMs, decodeStepMs, requests } = workers;
-  for (let at = 0; at < count; at++) {
-    const slot = slots[at]!;
-    const stepMs = decodeStepMs[slot]!;
-    const restMs = stepEndMs[slot]! + stepMs - nowMs;
-    cost[at]! += weight * (restMs > 0 ? restMs : stepMs / 2) * Math.min(1, requests[slot]!);
-  }
-};
-
-/**
  * Until running requests make room, when the worker has no seat or no blocks left for another. Both free themselves once per
  * mean service time.
  */

@@ -172,15 +172,15 @@ suite('a guess', () => {
     const bench = new Bench({ policy: 'approximate' });
     bench.join('w1');
     bench.join('w2');
-    const hashes = chain('a', 100);
+    const hashes = chain('a', 10);
     const fields = { decisionId: 'other-1', workerId: 'w2' };
-    const booked = { promptTokens: 1_601, maxTokens: 8, expectedCachedTokens: 0, blocks: 100 };
+    const booked = { promptTokens: 161, maxTokens: 8, expectedCachedTokens: 0, blocks: 10 };
     bench.life({ kind: 'booked', routerId: 'r2', ...fields, ...booked }, hashes, 'f2');
-    assert.equal(bench.view('w2').bookedPrefillTokens, 1_601);
+    assert.equal(bench.view('w2').bookedPrefillTokens, 161);
     assert.equal(bench.place(hashes).workerId, 'w2', 'a sibling of what runs there');
     bench.life({ kind: 'firstToken', ...fields, cachedTokens: 0, ttftMs: 50 });
     bench.life({ kind: 'ended', ...fields, outcome: 'completed', outputTokens: 8 });
-    assert.equal(bench.overlap('w2', hashes), 100);
+    assert.equal(bench.overlap('w2', hashes), 10);
   });
 });
 

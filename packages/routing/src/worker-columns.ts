@@ -32,8 +32,6 @@ export class WorkerColumns {
   serviceMs = new Float64Array(FIRST_SIZE);
   /** Room that the working set leaves in the cache; negative when more is in use than fits. */
   slackTokens = new Float64Array(FIRST_SIZE);
-  /** When the engine was last seen to end a step. */
-  stepEndMs = new Float64Array(FIRST_SIZE);
   /** Last sign of life; minus infinity for a worker that must not get requests. */
   openMs = new Float64Array(FIRST_SIZE);
   /** Index owners of lower tiers that count, over all workers. */
@@ -76,6 +74,5 @@ const COLUMNS = [
   'decodeStepMs',
   'serviceMs',
   'slackTokens',
-  'stepEndMs',
   'openMs',
 ] as const satisfies readonly (keyof WorkerColumns)[];

@@ -127,11 +127,6 @@ export class WorkerRow {
     this.#writeRates();
   }
 
-  /** Something came out of the engine, so it has just ended a step. */
-  onStepEnd(nowMs: number): void {
-    this.#columns.stepEndMs[this.slot] = nowMs;
-  }
-
   /** A request with these blocks was placed here. */
   use(hashes: Uint32Array, nowMs: number): void {
     this.workingSet.use(hashes, nowMs);
