@@ -159,6 +159,11 @@ function tellHowToTry({ context, stack, options }: UpJob): void {
     stream: true,
   });
   const command = (name: string): string => commandFor(stack.state.namespace, `npx busbar ${name}`);
+  if (!options.kvEvents) {
+    const text =
+      'KV events are off: routers guess what is cached, and /ready and doctor will say so.';
+    terminal.line(terminal.paint('yellow', text));
+  }
   terminal.line();
   terminal.line('Try it:');
   terminal.line(
