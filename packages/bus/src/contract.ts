@@ -186,6 +186,11 @@ function requests(pair: () => BusPair): void {
     assert.ok(tookMs > 50 && tookMs < 1_000, `${tookMs} ms`);
     await sleep(150);
     assert.equal(a.counters.handlerErrors, 0);
+    const late: string[] = [];
+    const onLate = ({ data }: BusMessage): void => void late.push(text(data));
+    await assert.rejects(a.request('c.late', bytes('?'), { timeoutMs: 60, onLate }));
+    await a.request('c.late', bytes('?'), { timeoutMs: 2_000, onLate });
+    assert.deepEqual(late, ['late'], 'only the answer to the request that was given up');
   });
 
   test('abort ends a request with BUS_ABORTED, before and while it waits', async () => {

@@ -43,7 +43,11 @@ export class MemoryBus implements Bus {
       pattern: `${inbox}.*`,
       queue: undefined,
       bus: this,
-      deliver: (parcel) => this.#requests.resolve(this.#token(parcel.subject), this.#open(parcel)),
+      deliver: (parcel) => {
+        const message = this.#open(parcel);
+        const onLate = this.#requests.resolve(this.#token(parcel.subject), message);
+        if (onLate !== undefined) this.guard.run(onLate, message, 'late answer');
+      },
     });
   }
 

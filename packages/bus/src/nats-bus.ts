@@ -211,7 +211,11 @@ export class NatsBus implements Bus {
     const token = raw.subject.slice(this.#inbox.length + 1);
     if (raw.data.length === 0 && raw.headers?.code === 503) {
       this.#requests.rejectNoResponders(token);
-    } else this.#requests.resolve(token, new NatsMessage(raw, this.#respond));
+      return;
+    }
+    const message = new NatsMessage(raw, this.#respond);
+    const onLate = this.#requests.resolve(token, message);
+    if (onLate !== undefined) this.guard.run(onLate, message, 'late answer');
   }
 
   async #followStatus(): Promise<void> {

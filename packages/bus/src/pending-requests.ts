@@ -1,5 +1,8 @@
 import { BusError } from './errors.ts';
-import type { BusMessage, RequestOptions } from './port.ts';
+import type { BusHandler, BusMessage, RequestOptions } from './port.ts';
+
+/** Requests that were given up and whose answer still matters; the oldest is forgotten first. */
+const MAX_LATE = 1_024;
 
 interface Pending {
   subject: string;
@@ -8,11 +11,13 @@ interface Pending {
   timer: NodeJS.Timeout;
   signal: AbortSignal | undefined;
   onAbort: () => void;
+  onLate: BusHandler | undefined;
 }
 
 /** Requests that wait for their answer. Each ends exactly once: answer, time-out, abort, no responders or break. */
 export class PendingRequests {
   readonly #pending = new Map<string, Pending>();
+  readonly #late = new Map<string, BusHandler>();
   #next = 0;
 
   /** Registers a request and calls `send` with the token under which its answer will be `resolve`d. */
@@ -21,7 +26,7 @@ export class PendingRequests {
     options: RequestOptions,
     send: (token: string) => void,
   ): Promise<BusMessage> {
-    const { signal, timeoutMs } = options;
+    const { signal, timeoutMs, onLate } = options;
     return new Promise((resolve, reject) => {
       if (signal?.aborted) {
         reject(aborted(subject));
@@ -35,7 +40,7 @@ export class PendingRequests {
           new BusError('BUS_TIMEOUT', `no answer on ${subject} within ${timeoutMs} ms`),
         );
       const timer = setTimeout(onTimeout, timeoutMs);
-      this.#pending.set(token, { subject, resolve, reject, timer, signal, onAbort });
+      this.#pending.set(token, { subject, resolve, reject, timer, signal, onAbort, onLate });
       signal?.addEventListener('abort', onAbort, { once: true });
       try {
         send(token);
@@ -46,13 +51,26 @@ export class PendingRequests {
     });
   }
 
-  /** Answers that come too late are dropped. */
-  resolve(token: string, message: BusMessage): void {
-    this.#take(token)?.resolve(message);
+  /** Answers that come too late are dropped, unless somebody wants them: then what to call is returned. */
+  resolve(token: string, message: BusMessage): BusHandler | undefined {
+    const pending = this.#take(token);
+    pending?.resolve(message);
+    const onLate = this.#late.get(token);
+    this.#late.delete(token);
+    return onLate;
   }
 
   reject(token: string, error: BusError): void {
-    this.#take(token)?.reject(error);
+    const pending = this.#take(token);
+    if (pending === undefined) return;
+    pending.reject(error);
+    if (pending.onLate === undefined) return;
+    this.#late.set(token, pending.onLate);
+    if (this.#late.size <= MAX_LATE) return;
+    for (const oldest of this.#late.keys()) {
+      this.#late.delete(oldest);
+      return;
+    }
   }
 
   rejectNoResponders(token: string): void {

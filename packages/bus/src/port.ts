@@ -27,6 +27,8 @@ export interface RequestOptions {
   headers?: Record<string, string>;
   /** Rejects with BUS_ABORTED. */
   signal?: AbortSignal;
+  /** Called with the answer when it comes after the request was given up: what it promises may have to be given back. */
+  onLate?: BusHandler;
 }
 
 export type BusStatus = 'connected' | 'disconnected' | 'closed';

@@ -38,7 +38,13 @@ export class Dispatcher implements GenerationHost {
     this.#context = context;
     this.#metrics = metrics;
     this.#hasOtherRouters = hasOtherRouters;
-    this.#placements = new PlacementClient({ bus, subjects, frontendId: id, hasWorkers });
+    this.#placements = new PlacementClient({
+      bus,
+      subjects,
+      frontendId: id,
+      hasWorkers,
+      giveBack: (model, place) => this.#endBooking(model, place, 'cancelled', 0),
+    });
     this.#sender = new WorkSender(bus, subjects, id);
     this.#life = new LifePublisher(bus, subjects, id, metrics);
     this.#workers = new WorkerWatch({
@@ -159,7 +165,7 @@ export class Dispatcher implements GenerationHost {
   }
 
   stop(): void {
-    this.#life.flush();
+    this.#life.stop();
     this.#streams.stop();
     this.#workers.stop();
   }
@@ -243,8 +249,12 @@ export class Dispatcher implements GenerationHost {
     return placement;
   }
 
-  #endBooking(model: string, placement: Placement, outcome: Outcome, outputTokens: number): void {
-    const { decisionId, workerId } = placement;
+  #endBooking(
+    model: string,
+    { decisionId, workerId }: Pick<Placement, 'decisionId' | 'workerId'>,
+    outcome: Outcome,
+    outputTokens: number,
+  ): void {
     this.#life.publish(model, { kind: 'ended', decisionId, workerId, outcome, outputTokens });
   }
 }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '@busbar/base';
-import { type Bus, BusError } from '@busbar/bus';
+import { type Bus, BusError, type BusMessage } from '@busbar/bus';
 import {
   decodeRouteReply,
   encodeRouteRequest,
@@ -30,17 +30,21 @@ export class PlacementClient {
   readonly #frontendId: string;
   /** Whether a worker of the model is known to be ready here. */
   readonly #hasWorkers: (model: string) => boolean;
+  readonly #giveBack: (model: string, place: Place) => void;
 
   constructor(options: {
     bus: Bus;
     subjects: Subjects;
     frontendId: string;
     hasWorkers: (model: string) => boolean;
+    /** Called with a decision that came when nobody waited for it any more; it is a booking all the same. */
+    giveBack: (model: string, place: Place) => void;
   }) {
     this.#bus = options.bus;
     this.#subjects = options.subjects;
     this.#frontendId = options.frontendId;
     this.#hasWorkers = options.hasWorkers;
+    this.#giveBack = options.giveBack;
   }
 
   /**
@@ -82,10 +86,16 @@ export class PlacementClient {
       },
       fitting(prompt.hashes),
     );
+    const { model } = generation;
+    const onLate = ({ data }: BusMessage): void => {
+      const reply = decodeRouteReply(data);
+      if (reply.kind === 'place') this.#giveBack(model, reply);
+    };
     for (let ask = 1; ; ask++) {
       try {
-        const message = await this.#bus.request(this.#subjects.route(generation.model), request, {
+        const message = await this.#bus.request(this.#subjects.route(model), request, {
           timeoutMs: deadlineMs + REPLY_SLACK_MS,
+          onLate,
         });
         return decodeRouteReply(message.data);
       } catch (error) {

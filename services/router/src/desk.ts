@@ -20,6 +20,10 @@ import type { RouterMetrics } from './metrics.ts';
 import type { TruthBoard } from './truth-board.ts';
 import { newWorkerStats, type WorkerStats } from './worker-stats.ts';
 
+/** An alarm that rings so late tells of a process that stood still; what came meanwhile must be read before time counts. */
+const LATE_MS = 250;
+const CATCH_UP_MS = 100;
+
 type ReplyEffect = Extract<RouterEffect, { kind: 'reply' }>;
 
 export interface DeskParts {
@@ -40,6 +44,7 @@ export class Desk {
   /** Requests that wait for an answer, with their asker. */
   readonly #asked = new Map<number, { message: BusMessage; frontendId: string; span: Span }>();
   #nextKey = 1;
+  #isCatchingUp = false;
   #wake: { atMs: number; timer: NodeJS.Timeout } | undefined;
 
   constructor(context: ServiceContext, parts: DeskParts) {
@@ -237,13 +242,16 @@ export class Desk {
   #wakeAt(atMs: number): void {
     if (this.#wake !== undefined && this.#wake.atMs <= atMs) return;
     clearTimeout(this.#wake?.timer);
-    const timer = setTimeout(
-      () => {
-        this.#wake = undefined;
-        this.#carryOut(this.#parts.core.onTick(this.#now()));
-      },
-      Math.max(1, Math.ceil(atMs - this.#now())),
-    );
+    const timer = setTimeout(() => this.#onAlarm(atMs), Math.max(1, Math.ceil(atMs - this.#now())));
     this.#wake = { atMs, timer };
+  }
+
+  #onAlarm(atMs: number): void {
+    this.#wake = undefined;
+    const nowMs = this.#now();
+    // Postponed once, so that a process that is always late still keeps its deadlines.
+    this.#isCatchingUp = !this.#isCatchingUp && nowMs - atMs > LATE_MS;
+    if (this.#isCatchingUp) this.#wakeAt(nowMs + CATCH_UP_MS);
+    else this.#carryOut(this.#parts.core.onTick(nowMs));
   }
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { hashBlocks, hashSeed } from '@busbar/blocks';
 import { type Bucket, type Bus, BusError, MemoryNetwork } from '@busbar/bus';
 import {
@@ -262,6 +263,23 @@ test('missing KV events degrade readiness, are counted and said again and again'
     assert.match(metrics, /demotions_total\{to="approximate",cause="no_events",[^}]*\} 1/);
     assert.match(metrics, /truth_state\{worker="w1",[^}]*\} 1/);
     await until('the event again', () => demotions().length === 2, 4_000);
+  }));
+
+test('a router that stood still reads what came meanwhile before it misses KV events', () =>
+  withStage(async ({ worker, router, place, life }) => {
+    const w1 = worker('w1');
+    await w1.join();
+    const { context: own } = await router({ BUSBAR_EVENT_GRACE_MS: '300' });
+    const reply = await place(prompt(160));
+    assert.ok(reply.kind === 'place');
+    const { decisionId, workerId } = reply;
+    life({ kind: 'firstToken', decisionId, workerId, cachedTokens: 0, ttftMs: 20 });
+    await sleep(50);
+    w1.stop();
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 800);
+    setTimeout(() => w1.kv({ kind: 'stored', hashes: hashBlocks(prompt(160), 16, hashSeed()) }), 1);
+    await sleep(300);
+    assert.ok(own.events.every(({ kind }) => kind !== 'router.demoted'));
   }));
 
 test('a worker that cannot give its block set is served by guesses; a slow one holds the start up only so long', () =>
