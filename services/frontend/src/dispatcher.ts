@@ -178,6 +178,8 @@ export class Dispatcher implements GenerationHost {
     const routeSpan = this.#context.tracer.start('frontend.route', traceparent);
     let reply: Extract<RouteReply, { kind: 'place' }>;
     candidate.attempts++;
+    // What waits is told in the same write: it costs no wake-up of its own, and the decision rests on the newest.
+    this.#life.flush();
     try {
       reply = await this.#placements.place(
         candidate,
