@@ -1,6 +1,8 @@
 import type { WorkerLoad } from '@busbar/protocol';
 import type { CacheTruth } from './types.ts';
 
+/** Heartbeats without the event that is due before a worker is demoted. */
+const GRACE_BEATS = 5;
 /** Comparisons of expected with reported cached tokens before a verdict. */
 const DIVERGENCE_SAMPLES = 16;
 const DIVERGENCE_WEIGHT = 1 / 12;
@@ -28,6 +30,8 @@ export class TruthLedger {
   /** Stored blocks at the last heartbeat that had an event before it. */
   #storedAtEvent = -1;
   #sawEvent = false;
+  /** Heartbeats since the event that is missing was due. */
+  #beats = 0;
   #samples = 0;
   #divergence = 0;
 
@@ -50,6 +54,7 @@ export class TruthLedger {
 
   /** The engine counts the blocks it stored; growth without any event is evidence. */
   onLoad(load: WorkerLoad, nowMs: number): void {
+    this.#beats++;
     const total = load.storedBlocksTotal;
     if (this.#sawEvent || this.#storedAtEvent < 0 || total < this.#storedAtEvent) {
       this.#storedAtEvent = total;
@@ -78,10 +83,13 @@ export class TruthLedger {
     this.#divergence += weight * (missing - this.#divergence);
   }
 
-  /** Why events must not be believed any longer, undefined when all is well. */
+  /**
+   * Why events must not be believed any longer, undefined when all is well. Time alone proves nothing: a router or a worker
+   * that stood still finds the clock far ahead and the events still to be read, so heartbeats must have passed as well.
+   */
   missingEvents(nowMs: number, graceMs: number): string | undefined {
     const endsMs = this.graceEndsMs(graceMs);
-    if (endsMs === undefined || nowMs < endsMs) return undefined;
+    if (endsMs === undefined || nowMs < endsMs || this.#beats < GRACE_BEATS) return undefined;
     return `no KV event within ${graceMs} ms although ${this.#missingWhy}`;
   }
 
@@ -104,5 +112,6 @@ export class TruthLedger {
     if (this.#missingSinceMs >= 0) return;
     this.#missingSinceMs = nowMs;
     this.#missingWhy = why;
+    this.#beats = 0;
   }
 }

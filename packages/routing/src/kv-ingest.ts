@@ -184,7 +184,7 @@ export class KvIngest {
       const missing = this.#usesEvents ? truth.missingEvents(nowMs, this.#graceMs) : undefined;
       const reason = missing ?? divergence;
       const retryMs = missing === undefined ? RETRY_MS : 0;
-      if (reason === undefined) this.#askGrace(row, effects);
+      if (reason === undefined) this.#askGrace(row, nowMs, effects);
       else this.#move(row, 'approximate', reason, nowMs, effects, retryMs);
     } else if (truth.state === 'approximate' && divergence !== undefined) {
       this.#move(row, 'load-only', divergence, nowMs, effects);
@@ -196,9 +196,10 @@ export class KvIngest {
     return false;
   }
 
-  #askGrace(row: WorkerRow, effects: RouterEffect[]): void {
+  /** Once the time is over, heartbeats bring the verdict. */
+  #askGrace(row: WorkerRow, nowMs: number, effects: RouterEffect[]): void {
     const endsMs = row.truth.graceEndsMs(this.#graceMs);
-    if (endsMs !== undefined) this.#alarm.ask(endsMs, effects);
+    if (endsMs !== undefined && endsMs > nowMs) this.#alarm.ask(endsMs, effects);
   }
 
   #becomeReady(row: WorkerRow): boolean {

@@ -11,8 +11,9 @@ suite('a worker without KV events', () => {
     bench.load('w1', { storedBlocksTotal: 0 });
     bench.nowMs = 100;
     bench.load('w1', { storedBlocksTotal: 97 });
-    bench.nowMs = 2_000;
-    assert.deepEqual(truthsOf(bench.load('w1', { storedBlocksTotal: 97 })), []);
+    for (bench.nowMs = 500; bench.nowMs <= 2_000; bench.nowMs += 375) {
+      assert.deepEqual(truthsOf(bench.load('w1', { storedBlocksTotal: 97 })), []);
+    }
     bench.nowMs = 2_100;
     const effects = bench.load('w1', { storedBlocksTotal: 97 });
     assert.deepEqual(truthsOf(effects), ['w1 events to approximate']);
@@ -32,10 +33,26 @@ suite('a worker without KV events', () => {
       wakes.some(({ atMs }) => atMs <= 2_000),
       'the core asks to be called in time',
     );
+    for (bench.nowMs = 200; bench.nowMs <= 1_000; bench.nowMs += 200) bench.load('w1');
     bench.nowMs = 2_000;
     const effects = bench.run(bench.core.onTick(bench.nowMs));
     assert.deepEqual(truthsOf(effects), ['w1 events to approximate']);
     assert.match(bench.view('w1').reason, /a prefill ended that must have stored 10 blocks/);
+  });
+
+  test('is not demoted by the clock alone: after a standstill its events are still to be read', () => {
+    const bench = new Bench({ eventGraceMs: 2_000 });
+    bench.join('w1');
+    bench.load('w1', { storedBlocksTotal: 0 });
+    bench.load('w1', { storedBlocksTotal: 97 });
+    bench.nowMs = 9_000;
+    assert.deepEqual(truthsOf(bench.run(bench.core.onTick(bench.nowMs))), []);
+    for (let beat = 0; beat < 3; beat++) {
+      assert.deepEqual(truthsOf(bench.load('w1', { storedBlocksTotal: 97 })), []);
+    }
+    bench.kv('w1', 1, [{ kind: 'stored', hashes: chain('a', 10) }]);
+    bench.pass(5_000, ['w1']);
+    assert.equal(bench.view('w1').truth, 'events');
   });
 
   test('is not demoted for a prefill that stored nothing new', () => {
