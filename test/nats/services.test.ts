@@ -216,8 +216,9 @@ describe('workers and routers on NATS', () => {
       members.map((member) => member.process.pid),
       pids,
     );
-    const outcome = await client.chat(MODEL, prompt(400, 0), 4);
-    assert.ok(outcome.kind === 'answer' && (outcome.answer.cachedTokens ?? 0) >= 384);
+    await waitFor(() => client.bus.status === 'connected', 5_000, 'the test itself to be back');
+    const outcome = await client.chat(MODEL, prompt(1_200, 0), 4);
+    assert.ok(outcome.kind === 'answer' && (outcome.answer.cachedTokens ?? 0) >= 1_184);
     assert.equal(await client.finished(underWay), 'length');
     assert.deepEqual(
       (await viewsOf(members[0]!)).map((view) => view.workerId),
