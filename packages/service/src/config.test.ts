@@ -88,3 +88,7 @@ test('a field without a description is refused', () => {
   assert.throws(() => loadConfig(z.object({ x: z.string().optional() }), {}), /no description/);
   assert.equal(variableName('eventGraceMs'), 'BUSBAR_EVENT_GRACE_MS');
 });
+
+test('a variable of the command may stand beside those of a service', () => {
+  assert.deepEqual(problemsOf({ BUSBAR_STATE_DIR: '/tmp/x' }), []);
+});

@@ -24,6 +24,9 @@ export function variableName(field: string): string {
   return PREFIX + field.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
 }
 
+/** Read by the command alone; a shell that has them set may also start services by hand. */
+const OF_THE_COMMAND: readonly string[] = ['BUSBAR_STATE_DIR'];
+
 /**
  * Reads a configuration from `env`. An unknown variable that begins with `BUSBAR_` is a problem too, so that a typing mistake never
  * leaves a default in place unseen. Throws ServiceError SERVICE_CONFIG with one sentence a line for all problems.
@@ -36,7 +39,7 @@ export function loadConfig<Config>(
   const known = new Map(fields.map((name) => [variableName(name), name]));
   const problems: string[] = [];
   for (const name of Object.keys(env)) {
-    if (name.startsWith(PREFIX) && !known.has(name))
+    if (name.startsWith(PREFIX) && !known.has(name) && !OF_THE_COMMAND.includes(name))
       problems.push(unknown(name, [...known.keys()]));
   }
   const values: Record<string, string> = {};

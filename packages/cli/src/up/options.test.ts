@@ -46,7 +46,8 @@ test('every wrong value is a usage error that names its flag', () => {
     [{ port: '65536' }, /--port/],
     [{ host: 'a b' }, /--host/],
     [{ model: '' }, /--model/],
-    [{ model: 'two words' }, /--model/],
+    [{ model: 'two\nlines' }, /--model/],
+    [{ model: ' padded' }, /--model/],
     [{ model: 'x'.repeat(129) }, /--model/],
     [{ engine: 'mok' }, /--engine does not know "mok"; did you mean mock\?/],
     [{ policy: 'round_robin' }, /did you mean round-robin\?/],
@@ -68,6 +69,10 @@ test('a context that no cache can hold says what would fit', () => {
     /does not fit into 926 blocks of 16 tokens: at most 14,816/,
   );
   assert.equal(parse({ contextTokens: '14816' }).contextTokens, 14_816);
+});
+
+test('model names may have spaces and any letters', () => {
+  assert.equal(parse({ model: '模型 x:8b' }).model, '模型 x:8b');
 });
 
 test('a model folder needs a tokenizer', () => {

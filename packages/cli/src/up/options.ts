@@ -108,9 +108,9 @@ function oneOf<const T extends readonly string[]>({ name, text }: Given, names: 
 
 function modelName({ name, text }: Given): string {
   const max = limit('modelNameChars');
-  if (text.length < 1 || text.length > max || /\s/.test(text)) {
+  if (text.trim() !== text || text.length < 1 || text.length > max || /\p{Cc}/u.test(text)) {
     usage(
-      `${name} takes a name of 1 to ${max} characters without spaces, not "${text.slice(0, max)}"`,
+      `${name} takes a name of 1 to ${max} characters, none of them at its ends a space and none a control character, not "${text.slice(0, max)}"`,
     );
   }
   return text;
