@@ -4,9 +4,10 @@ import type { DecodeMetrics } from './metrics.ts';
 
 /**
  * Running sequences fill a block here and there in nearly every step. A message for each would wake the bus and every
- * router, so few blocks wait this long for company; routers hold the blocks of a running request anyway.
+ * router, so few blocks wait for the next heartbeat, and no longer than this; routers hold the blocks of a running request
+ * anyway.
  */
-const GATHER_MS = 100;
+const GATHER_MS = 150;
 /** A prefill is worth telling at once: its blocks are what the next request may look for. */
 const EAGER_BLOCKS = 8;
 

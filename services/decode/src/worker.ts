@@ -78,7 +78,9 @@ export class Worker implements EngineSink {
     this.#onChange = onChange;
   }
 
+  /** For a heartbeat. What waits of the cache's changes leaves in the same write, so that routers wake once for both. */
   facts(): LoadFacts {
+    this.#kv.flush();
     return {
       epoch: this.#context.epoch,
       kvBlocks: this.#info?.kvBlocks ?? 1,
