@@ -17,10 +17,7 @@ const MAIN_LINES_MAX = 40;
 /** What must not stand in any file, and what to write instead. */
 const BANNED: readonly [RegExp, string][] = [
   [/(?<!['"`].*)\b(?:TODO|FIXME|XXX|HACK)\b/, 'do it now or file an issue'],
-  [
-    /\/(?:root|home)\/\w|\/tmp\/(?!\$)/,
-    'name nothing outside the project; tests use os.tmpdir()',
-  ],
+  [/\/(?:root|home)\/\w|\/tmp\/(?!\$)/, 'name nothing outside the project; tests use os.tmpdir()'],
   [
     /registry\.npmjs\.org|(?:files\.)?pythonhosted\.org|pypi\.org/,
     'registries are reached by their clients',
