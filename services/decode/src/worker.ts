@@ -35,7 +35,7 @@ export class Worker implements EngineSink {
   readonly #kv: KvPublisher;
   readonly #snapshots: KvSnapshots;
   readonly #onFault: (error: Error) => void;
-  #onChange: () => void = () => {};
+  #onDrain: () => void = () => {};
   #idle: (() => void)[] = [];
   #info: WorkerInfo | undefined;
   #isDraining = false;
@@ -72,10 +72,10 @@ export class Worker implements EngineSink {
     return this.#streams.size;
   }
 
-  /** From now on the worker takes requests; `onChange` hears when it takes no more. */
-  open(info: WorkerInfo, onChange: () => void): void {
+  /** From now on the worker takes requests; `onDrain` is called when it takes no more. */
+  open(info: WorkerInfo, onDrain: () => void): void {
     this.#info = info;
-    this.#onChange = onChange;
+    this.#onDrain = onDrain;
   }
 
   /** For a heartbeat. What waits of the cache's changes leaves in the same write, so that routers wake once for both. */
@@ -93,7 +93,7 @@ export class Worker implements EngineSink {
   /** Takes nothing new; resolves when nothing runs or `signal` fires. */
   drain(signal: AbortSignal): Promise<void> {
     this.#isDraining = true;
-    this.#onChange();
+    this.#onDrain();
     if (this.#streams.size === 0 || signal.aborted) return Promise.resolve();
     return new Promise((resolve) => {
       this.#idle.push(resolve);

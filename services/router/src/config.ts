@@ -1,4 +1,4 @@
-import { POLICIES } from '@busbar/routing';
+import { POLICIES, ROUTER_DEFAULTS } from '@busbar/routing';
 import { baseFields, field } from '@busbar/service';
 import { z } from 'zod';
 
@@ -8,13 +8,13 @@ export const routerConfigSchema = z.object({
   policy: field.choice(POLICIES).default('predictive').describe('How a worker is chosen'),
   eventGraceMs: field
     .int(100, 600_000)
-    .default(3_000)
+    .default(ROUTER_DEFAULTS.eventGraceMs)
     .describe(
       'Time without KV events after a prefill that must have caused some, until a worker is demoted',
     ),
   queueWaitMs: field
     .int(0, 600_000)
-    .default(2_000)
+    .default(ROUTER_DEFAULTS.queueWaitMs)
     .describe('How long a request may wait when no worker can take it'),
 });
 export type RouterServiceConfig = z.infer<typeof routerConfigSchema>;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BusMessage, Subscription } from '@busbar/bus';
 import { limit, ROUTER_QUEUE } from '@busbar/protocol';
-import { createRouterCore, type RouterCore } from '@busbar/routing';
+import { createRouterCore, ROUTER_DEFAULTS, type RouterCore } from '@busbar/routing';
 import type { Service, ServiceContext } from '@busbar/service';
 import type { RouterServiceConfig } from './config.ts';
 import { Convergence } from './convergence.ts';
@@ -17,8 +17,6 @@ import { TruthBoard } from './truth-board.ts';
 
 const BOOTSTRAP_LIMIT_MS = 3_000;
 const POLL_MS = 10;
-/** How long a guess about a worker's cache is believed when no event confirms it. */
-const APPROXIMATE_TTL_MS = 120_000;
 
 /**
  * A router: hears of every worker's cache and load and of every request, and answers placement requests. It joins the queue group
@@ -72,13 +70,10 @@ export async function createRouter(
 function createCore(context: ServiceContext, config: RouterServiceConfig): RouterCore {
   return createRouterCore(
     {
+      ...ROUTER_DEFAULTS,
       routerId: context.id,
       policy: config.policy,
-      queueLimit: limit('routerQueue'),
       queueWaitMs: config.queueWaitMs,
-      loadSilenceMs: limit('loadSilenceMs'),
-      bookingTtlMs: limit('bookingTtlMs'),
-      approximateTtlMs: APPROXIMATE_TTL_MS,
       eventGraceMs: config.eventGraceMs,
     },
     context.rng,
