@@ -1,5 +1,6 @@
 import { decodeConfigSchema } from '@busbar/decode';
 import { frontendConfigSchema } from '@busbar/frontend';
+import { prefillConfigSchema } from '@busbar/prefill';
 import { routerConfigSchema } from '@busbar/router';
 import { baseConfigSchema, variableName } from '@busbar/service';
 import { z } from 'zod';
@@ -10,6 +11,7 @@ export const CONFIG_SCHEMAS: Readonly<Record<string, z.ZodObject>> = {
   frontend: frontendConfigSchema,
   router: routerConfigSchema,
   decode: decodeConfigSchema,
+  prefill: prefillConfigSchema,
 };
 
 /** Every environment variable of every service. */

@@ -1,6 +1,6 @@
 import { createRegistry } from '@busbar/telemetry';
+import { createWorkerMetrics } from '@busbar/worker';
 import { Registry } from 'prom-client';
-import { createDecodeMetrics } from '../../services/decode/src/metrics.ts';
 import { createFrontendMetrics } from '../../services/frontend/src/metrics.ts';
 import { createRouterMetrics } from '../../services/router/src/metrics.ts';
 import { createStateMetrics } from '../../services/router/src/state-metrics.ts';
@@ -18,6 +18,7 @@ const idle = {
   decodeStepMs: 0,
   prefillTokensPerMs: 0,
   storedBlocksTotal: 0,
+  stagedBlocks: 0,
 };
 
 const ROLES: Readonly<Record<string, Register>> = {
@@ -38,7 +39,10 @@ const ROLES: Readonly<Record<string, Register>> = {
     });
   },
   decode: (registry) => {
-    createDecodeMetrics(registry, () => idle);
+    createWorkerMetrics(registry, 'decode', () => idle);
+  },
+  prefill: (registry) => {
+    createWorkerMetrics(registry, 'prefill', () => idle);
   },
 };
 

@@ -2,8 +2,20 @@ import type { Env } from './context.ts';
 import { CliError } from './errors.ts';
 import { nearest } from './nearest.ts';
 
-const SERVICE_ROLES = ['frontend', 'router', 'decode'] as const;
+const SERVICE_ROLES = ['frontend', 'router', 'decode', 'prefill'] as const;
 export type ServiceRole = (typeof SERVICE_ROLES)[number];
+
+const WORKER_VARIABLES = [
+  'BUSBAR_MODEL',
+  'BUSBAR_MODEL_PATH',
+  'BUSBAR_ENGINE',
+  'BUSBAR_PROFILE',
+  'BUSBAR_BLOCK_SIZE',
+  'BUSBAR_KV_BLOCKS',
+  'BUSBAR_CONTEXT_TOKENS',
+  'BUSBAR_KV_EVENTS',
+  'BUSBAR_MOCK_SPEED',
+];
 
 /** Variables that a person may set for all services, and those of one role. A tidy test compares them with the services' own. */
 export const SERVICE_VARIABLES: Readonly<Record<'all' | ServiceRole, readonly string[]>> = {
@@ -25,17 +37,8 @@ export const SERVICE_VARIABLES: Readonly<Record<'all' | ServiceRole, readonly st
     'BUSBAR_TOKENIZER_THREADS',
   ],
   router: ['BUSBAR_POLICY', 'BUSBAR_EVENT_GRACE_MS', 'BUSBAR_QUEUE_WAIT_MS'],
-  decode: [
-    'BUSBAR_MODEL',
-    'BUSBAR_MODEL_PATH',
-    'BUSBAR_ENGINE',
-    'BUSBAR_PROFILE',
-    'BUSBAR_BLOCK_SIZE',
-    'BUSBAR_KV_BLOCKS',
-    'BUSBAR_CONTEXT_TOKENS',
-    'BUSBAR_KV_EVENTS',
-    'BUSBAR_MOCK_SPEED',
-  ],
+  decode: WORKER_VARIABLES,
+  prefill: WORKER_VARIABLES,
 };
 
 /** Variables that only the command itself reads. */

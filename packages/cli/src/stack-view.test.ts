@@ -58,6 +58,7 @@ function instance(role: Instance['role'], id: string, pid: number, host = hostna
             engineVersion: '1',
             blockSize: 16,
             kvBlocks: 926,
+            role: 'decode',
             dpRanks: 1,
             contextTokens: 4096,
             maxRunning: 8,

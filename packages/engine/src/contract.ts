@@ -46,6 +46,16 @@ class Recorder implements EngineSink {
     this.blocks.clear();
   }
 
+  onStagedEnd(): void {
+    this.#notify();
+  }
+
+  onFetchBegin(): void {}
+
+  onFetchEnd(): void {}
+
+  onInfo(): void {}
+
   onFault(error: Error): void {
     this.faults.push(error);
     this.#notify();

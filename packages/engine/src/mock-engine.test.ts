@@ -21,7 +21,7 @@ function create(
     script,
     eosTokenIds: [2],
   };
-  return createMockEngine({ model: 'm', mocker, emitKvEvents, clock });
+  return createMockEngine({ model: 'm', role: 'decode', mocker, emitKvEvents, clock });
 }
 
 const oneMs: EngineProfile = { ...PROFILES['instant']!, name: 'one-ms', stepMs: () => 1 };
@@ -34,6 +34,10 @@ function sinkOf(onDeltas: (deltas: EngineDelta[]) => void): EngineSink {
     onStep: ({ deltas }) => onDeltas(deltas),
     onKv: () => {},
     onCacheReset: () => {},
+    onStagedEnd: () => {},
+    onFetchBegin: () => {},
+    onFetchEnd: () => {},
+    onInfo: () => {},
     onFault: (error) => assert.fail(error),
   };
 }
@@ -109,6 +113,7 @@ test('equal prompts get equal answers, another seed another one', async () => {
   const answers = new Map<number, number[]>();
   const engine = createMockEngine({
     model: 'm',
+    role: 'decode',
     emitKvEvents: false,
     clock,
     mocker: {

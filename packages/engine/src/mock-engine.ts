@@ -14,6 +14,7 @@ import type {
 
 export interface MockEngineOptions {
   model: string;
+  role: WorkerInfo['role'];
   mocker: MockerConfig;
   /** False: the engine behaves as one that was started without KV events and knows no block set. */
   emitKvEvents: boolean;
@@ -50,7 +51,7 @@ class MockEngine implements Engine {
 
   start(sink: EngineSink, signal: AbortSignal): Promise<WorkerInfo> {
     if (signal.aborted) return Promise.reject(new Error('aborted before the engine started'));
-    const { model, mocker, emitKvEvents } = this.#options;
+    const { model, role, mocker, emitKvEvents } = this.#options;
     this.#sink = sink;
     return Promise.resolve({
       model,
@@ -58,6 +59,7 @@ class MockEngine implements Engine {
       engineVersion: `${VERSION} ${mocker.profile.name}`,
       blockSize: mocker.blockSize,
       kvBlocks: mocker.kvBlocks,
+      role,
       dpRanks: 1,
       contextTokens: this.#mocker.contextTokens,
       maxRunning: mocker.profile.maxRunning,

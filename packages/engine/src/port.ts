@@ -1,4 +1,11 @@
-import type { KvChange, Sampling, Tier, WorkerInfo } from '@busbar/protocol';
+import type {
+  KvChange,
+  KvSource,
+  Sampling,
+  Tier,
+  TransferParams,
+  WorkerInfo,
+} from '@busbar/protocol';
 
 /** One sequence for the engine. Token in, token out: the engine never sees text. */
 export interface EngineRequest {
@@ -12,6 +19,16 @@ export interface EngineRequest {
   sampling: Sampling;
   cacheSalt?: string;
   lora?: string;
+  /**
+   * Compute the prompt and one token only, and keep the KV for a decode worker. The last delta carries `transfer`; the key stays
+   * in use until `onStagedEnd`. Never together with `kvSource`.
+   */
+  stageKv?: { transferId: string };
+  /**
+   * Fetch the KV of the prompt from there instead of computing it. A fetch that fails ends the request with a retryable
+   * WORKER_KV_LOST before any token.
+   */
+  kvSource?: KvSource;
 }
 
 export interface EngineDelta {
@@ -22,6 +39,20 @@ export interface EngineDelta {
   /** With the first delta: prompt tokens that were in the KV cache. */
   cachedTokens?: number;
   error?: { code: string; message: string; retryable: boolean };
+  /** With the last delta of a request with `stageKv`. */
+  transfer?: TransferParams;
+}
+
+/** How the KV that a `stageKv` request kept came to its end. */
+export type StagedEnd = 'fetched' | 'released' | 'expired';
+
+/** A fetch of KV that is over. */
+export interface FetchReport {
+  outcome: 'ok' | 'failed' | 'cancelled';
+  /** Bytes that arrived and were found right; where the engine does not say, what the prompt's length implies. */
+  bytes: number;
+  /** With `failed`: why, in a sentence. */
+  reason?: string;
 }
 
 /** Everything that one engine step produced. */
@@ -42,6 +73,13 @@ export interface EngineSink {
   onKv(changes: KvChanges): void;
   /** The cache began anew (restart, reset): every block of before is gone. */
   onCacheReset(): void;
+  /** The KV that request `key` kept is given up or gone; its blocks are free and its key is unused. */
+  onStagedEnd(key: number, how: StagedEnd): void;
+  /** A fetch for request `key` begins to move bytes. Always followed by `onFetchEnd`. */
+  onFetchBegin(key: number): void;
+  onFetchEnd(key: number, report: FetchReport): void;
+  /** The engine says something new of itself: adapters came or went, say. */
+  onInfo(info: WorkerInfo): void;
   /** The engine cannot go on; every running request was answered with `error` before. */
   onFault(error: Error): void;
 }
@@ -55,6 +93,8 @@ export interface EngineLoad {
   decodeStepMs: number;
   prefillTokensPerMs: number;
   storedBlocksTotal: number;
+  /** Blocks kept for decode workers; part of `activeBlocks`. */
+  stagedBlocks: number;
 }
 
 export type SubmitResult =
@@ -71,13 +111,24 @@ export interface Engine {
   /** Resolves when the engine can serve; the info is complete from then on. Rejects when it cannot start or `signal` fires. */
   start(sink: EngineSink, signal: AbortSignal): Promise<WorkerInfo>;
   submit(request: EngineRequest): SubmitResult;
-  /** Ends the request with `finish: "cancelled"` at the next step and frees its blocks. Unknown keys are ignored. */
+  /**
+   * Ends the request with `finish: "cancelled"` at the next step and frees its blocks; of a finished `stageKv` request it gives
+   * up the KV, as far as the engine can. Unknown keys are ignored.
+   */
   abort(key: number): void;
   load(): EngineLoad;
   /** Hashes of all reusable blocks of each rank and tier, parents before children where the engine knows them. */
   blocks(): { dpRank: number; tier: Tier; hashes: Uint32Array }[];
   /** Drops the reusable blocks that no running sequence uses, and says so by KV events. */
   resetCache(): void;
+  /** The engine's own metrics as Prometheus text, where it has any. */
+  metricsText?(): Promise<string>;
+  /** Adapters; the new list comes by `onInfo`. Rejects with the engine's own sentence. */
+  loadLora?(name: string, path: string): Promise<void>;
+  unloadLora?(name: string): Promise<void>;
+  /** Frees the accelerator's memory until `wake`; requests are refused meanwhile. Absent where the platform cannot. */
+  sleep?(level: 1 | 2): Promise<void>;
+  wake?(): Promise<void>;
   /** Ends every running request with `cancelled` and frees what the engine holds. */
   stop(): Promise<void>;
 }

@@ -124,6 +124,7 @@ class ModelledEngine implements Mocker {
       decodeStepMs: this.#rates.decodeStepMs,
       prefillTokensPerMs: this.#rates.prefillTokensPerMs,
       storedBlocksTotal: this.#cache.storedBlocksTotal,
+      stagedBlocks: 0,
     };
   }
 

@@ -92,6 +92,8 @@ export interface MockerLoad {
   /** Tokens prefilled per millisecond, lately; 0 when there was none. */
   prefillTokensPerMs: number;
   storedBlocksTotal: number;
+  /** Blocks kept for decode workers; part of `activeBlocks`. */
+  stagedBlocks: number;
 }
 
 /**

@@ -85,6 +85,18 @@ export {
   type TokenBatch,
 } from './tokens.ts';
 export {
+  decodeLinkRecord,
+  encodeLinkRecord,
+  type KvSource,
+  type LinkRecord,
+  linkKey,
+  parseTransferParams,
+  TRANSFER_PROTOCOLS,
+  type TransferInfo,
+  type TransferParams,
+  type TransferProtocol,
+} from './transfer.ts';
+export {
   decodeCancel,
   decodeWork,
   decodeWorkAck,

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { decodeFrame, encodeFrame, parse, parseJson } from './frame.ts';
+import { transferInfoSchema } from './transfer.ts';
 
 export const ROLES = ['frontend', 'router', 'decode', 'prefill'] as const;
 export type Role = (typeof ROLES)[number];
@@ -7,6 +8,8 @@ export type Role = (typeof ROLES)[number];
 /** What a worker says of itself when it registers. */
 const workerInfoSchema = z.object({
   model: z.string(),
+  /** `decode` serves whole requests; `prefill` only computes the KV of prompts for decode workers. */
+  role: z.enum(['decode', 'prefill']),
   engine: z.string(),
   engineVersion: z.string(),
   blockSize: z.int().min(1).max(4096),
@@ -22,6 +25,8 @@ const workerInfoSchema = z.object({
   /** Prior: milliseconds of one decode step with one running sequence. */
   decodeStepMs: z.number().min(0),
   loras: z.array(z.string()).optional(),
+  /** Absent: this worker cannot exchange KV. */
+  transfer: transferInfoSchema.optional(),
 });
 export type WorkerInfo = z.infer<typeof workerInfoSchema>;
 
@@ -84,6 +89,8 @@ const workerLoadSchema = z.object({
   kvSequence: z.int().min(0),
   /** Blocks that the engine has made reusable since it started; grows whether or not events are sent. */
   storedBlocksTotal: z.int().min(0),
+  /** Blocks that wait to be fetched by a decode worker; part of `activeBlocks`. */
+  stagedBlocks: z.int().min(0).optional(),
 });
 export type WorkerLoad = z.infer<typeof workerLoadSchema>;
 

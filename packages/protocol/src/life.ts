@@ -16,6 +16,8 @@ const bookedSchema = z.object({
   expectedCachedTokens: z.int().min(0),
   /** Blocks whose hashes follow in the payload, in the order of the events. */
   blocks: z.int().min(0),
+  /** The decode leg of a split request: its worker fetches the prompt's KV and computes nothing of it. */
+  isFetched: z.boolean().optional(),
 });
 const firstTokenSchema = z.object({
   kind: z.literal('firstToken'),

@@ -81,6 +81,23 @@ export const LIMITS = {
   /** Heartbeat of a worker, and the silence after which routers stop choosing it. */
   loadIntervalMs: { value: 100, reason: 'load older than a few engine steps misleads the router' },
   loadSilenceMs: { value: 350, reason: 'three heartbeats and some slack' },
+  /** How long KV that was prefilled for another worker waits to be fetched. */
+  stagedKvMs: {
+    value: 20_000,
+    reason:
+      "well below the 30 s lease of vLLM's NixlConnector, behind which blocks are reused unseen",
+  },
+  /** A fetch of KV that takes longer is given up. */
+  kvFetchMs: {
+    value: 120_000,
+    reason: '13 GB over 1 Gbit/s; a slower one helps nobody who waits for a first token',
+  },
+  /** Bytes of the parameters of one transfer. */
+  transferParamsBytes: {
+    value: 262_144,
+    reason:
+      'block ids of a million tokens in blocks of 32 are about 200 kB; half of one message is left for the prompt',
+  },
   /** Bookings that were never finished are dropped after this. */
   bookingTtlMs: {
     value: 600_000,

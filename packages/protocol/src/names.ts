@@ -50,6 +50,8 @@ export const EVENT_KINDS = [
   'router.demoted',
   'router.promoted',
   'request.completed',
+  'kvtransfer.slow',
+  'kvtransfer.failed',
 ] as const;
 export type EventKind = (typeof EVENT_KINDS)[number];
 
@@ -127,9 +129,15 @@ export interface BucketNames {
   instances: string;
   /** Model cards: key `encodeToken(model)`, value `ModelCard`. */
   models: string;
+  /** What decode workers measured of each way into them: key `linkKey`, value `LinkRecord`. */
+  links: string;
 }
 
 export function bucketNames(namespace: string): BucketNames {
   assert(NAMESPACE.test(namespace), `namespace "${namespace}" is not 1 to 32 of a-z, 0-9 and "-"`);
-  return { instances: `bb_${namespace}_instances`, models: `bb_${namespace}_models` };
+  return {
+    instances: `bb_${namespace}_instances`,
+    models: `bb_${namespace}_models`,
+    links: `bb_${namespace}_links`,
+  };
 }

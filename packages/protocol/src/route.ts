@@ -18,6 +18,8 @@ const routeRequestSchema = z.object({
   workerId: z.string().optional(),
   /** Adapter name; only workers that have it may serve the request. */
   lora: z.string().optional(),
+  /** True: place it on one worker for the whole request, whatever the mode of disaggregation; a split has failed before. */
+  isWhole: z.boolean().optional(),
   traceparent: z.string().optional(),
 });
 export type RouteRequest = z.infer<typeof routeRequestSchema>;
@@ -33,6 +35,19 @@ const routeReplySchema = z.discriminatedUnion('kind', [
     expectedCachedTokens: z.int().min(0),
     /** Predicted time to the first token, when the policy predicts one. */
     predictedTtftMs: z.number().optional(),
+    /** The prompt goes to this worker first, and its KV from there to `workerId`. A booking of its own. */
+    prefill: z
+      .object({
+        decisionId: z.string(),
+        workerId: z.string(),
+        expectedCachedTokens: z.int().min(0),
+        /** Predicted until the prefill is done, and for the way of its KV. */
+        predictedPrefillMs: z.number().optional(),
+        predictedTransferMs: z.number().optional(),
+        /** What to do when the prefill or the transfer fails: prefill at `workerId`, or fail the request. */
+        onFailure: z.enum(['prefill-locally', 'fail']),
+      })
+      .optional(),
   }),
   z.object({
     kind: z.literal('reject'),
@@ -45,6 +60,8 @@ const routeReplySchema = z.discriminatedUnion('kind', [
       'ROUTER_DEADLINE',
       /** No worker can ever hold the request: its context or its cache is too small. */
       'ROUTER_NO_CAPACITY',
+      /** The mode of disaggregation is strict and no pair of workers can serve the request. */
+      'ROUTER_NO_PAIR',
       /** The question breaks the contract. */
       'ROUTER_BAD_REQUEST',
     ]),

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { checkVersion, copyWords, ProtocolError, parse, parseJson } from './frame.ts';
 import { PROTOCOL_VERSION } from './names.ts';
+import { type TransferParams, transferParamsSchema } from './transfer.ts';
 
 /** Why a stream ended. `none` while it runs. The order is the wire value. */
 export const FINISH_REASONS = ['none', 'stop', 'length', 'cancelled', 'error'] as const;
@@ -17,6 +18,8 @@ export interface StreamDelta {
   cachedTokens?: number;
   /** With `finish: "error"`. */
   error?: { code: string; message: string; retryable: boolean };
+  /** With the end of a prefill leg: how to fetch the KV. */
+  transfer?: TransferParams;
 }
 
 /** One message: everything that one engine step produced for one frontend. */
@@ -34,20 +37,20 @@ const encoder = new TextEncoder();
 /**
  * Layout in little-endian u32 words: version, sequence, rows, token words, trailer bytes; then one row of four words for
  * each delta (stream id, position, token count + 65536 × finish, cached tokens or 2^32-1); then all token ids; then the
- * errors of the rows as JSON, if there are any.
+ * errors and transfer parameters of the rows as JSON by stream id, if there are any.
  */
 export function encodeTokenBatch(batch: TokenBatch): Uint8Array {
   const { deltas } = batch;
   let tokenWords = 0;
-  let errors: Record<string, StreamDelta['error']> | undefined;
+  let extras: Record<string, z.infer<typeof extraSchema>> | undefined;
   for (const delta of deltas) {
     tokenWords += delta.tokens.length;
-    if (delta.error !== undefined) {
-      errors ??= {};
-      errors[delta.streamId] = delta.error;
+    if (delta.error !== undefined || delta.transfer !== undefined) {
+      extras ??= {};
+      extras[delta.streamId] = { error: delta.error, transfer: delta.transfer };
     }
   }
-  const trailer = errors === undefined ? undefined : encoder.encode(JSON.stringify(errors));
+  const trailer = extras === undefined ? undefined : encoder.encode(JSON.stringify(extras));
   const words = new Uint32Array(HEAD_WORDS + deltas.length * ROW_WORDS + tokenWords);
   words[0] = PROTOCOL_VERSION;
   words[1] = batch.sequence;
@@ -88,7 +91,7 @@ export function decodeTokenBatch(bytes: Uint8Array): TokenBatch {
     throw new ProtocolError('PROTOCOL_BAD_FRAME', 'token batch lengths do not agree');
   }
   const deltas = readRows(words, rows);
-  if (trailerBytes > 0) attachErrors(deltas, bytes.subarray(bodyBytes));
+  if (trailerBytes > 0) attachExtras(deltas, bytes.subarray(bodyBytes));
   return { sequence: words[1]!, deltas };
 }
 
@@ -114,15 +117,17 @@ function readRows(words: Uint32Array, rows: number): StreamDelta[] {
   return deltas;
 }
 
-const errorsSchema = z.record(
-  z.string(),
-  z.object({ code: z.string(), message: z.string(), retryable: z.boolean() }),
-);
+const extraSchema = z.object({
+  error: z.object({ code: z.string(), message: z.string(), retryable: z.boolean() }).optional(),
+  transfer: transferParamsSchema.optional(),
+});
+const extrasSchema = z.record(z.string(), extraSchema);
 
-function attachErrors(deltas: StreamDelta[], trailer: Uint8Array): void {
-  const errors = parse(errorsSchema, parseJson(trailer));
+function attachExtras(deltas: StreamDelta[], trailer: Uint8Array): void {
+  const extras = parse(extrasSchema, parseJson(trailer));
   for (const delta of deltas) {
-    const error = errors[delta.streamId];
+    const { error, transfer } = extras[delta.streamId] ?? {};
     if (error !== undefined) delta.error = error;
+    if (transfer !== undefined) delta.transfer = transfer;
   }
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { decodeFrame, encodeFrame, parse } from './frame.ts';
+import { kvSourceSchema } from './transfer.ts';
 
 const samplingSchema = z.object({
   temperature: z.number().min(0).max(2).optional(),
@@ -32,6 +33,13 @@ const workHeaderSchema = z.object({
   part: z.int().min(0).optional(),
   parts: z.int().min(1).max(64).optional(),
   traceparent: z.string().max(64).optional(),
+  /**
+   * The prefill leg of a split request: compute the prompt and one token, keep the KV for a decode worker and answer `transfer` with the
+   * end of the stream. A `cancel` of the stream, also after its end, gives the KV up.
+   */
+  stageKv: z.object({ transferId: z.string().min(1).max(256) }).optional(),
+  /** The decode leg of a split request: fetch the KV of the prompt instead of computing it. Comes with the last part. */
+  kvSource: kvSourceSchema.optional(),
 });
 export type WorkHeader = z.infer<typeof workHeaderSchema>;
 

@@ -33,6 +33,7 @@ export const INFO: WorkerInfo = {
   engineVersion: '1',
   blockSize: BLOCK_SIZE,
   kvBlocks: 1_000,
+  role: 'decode',
   dpRanks: 1,
   contextTokens: 16_384,
   maxRunning: 256,

@@ -66,6 +66,7 @@ export class SimWorker {
       engineVersion: 'simulated',
       blockSize: options.blockSize,
       kvBlocks: spec.kvBlocks,
+      role: 'decode',
       dpRanks: 1,
       contextTokens: this.mocker.contextTokens,
       maxRunning: profile.maxRunning,

@@ -204,6 +204,7 @@ export class ScriptedStack {
       engineVersion: '1',
       blockSize: 4,
       kvBlocks: 10,
+      role: 'decode' as const,
       dpRanks: 1,
       contextTokens: 100,
       maxRunning: 8,

@@ -31,6 +31,7 @@ const INFO: WorkerInfo = {
   engineVersion: '1',
   blockSize: 16,
   kvBlocks: 1000,
+  role: 'decode',
   dpRanks: 1,
   contextTokens: 4096,
   maxRunning: 64,

@@ -70,6 +70,7 @@ async function engineAlone(shape: Shape): Promise<{ ttftMsP50: number; e2eMsP99:
   const engines = [0, 1].map(() =>
     createMockEngine({
       model: 'bench',
+      role: 'decode',
       clock,
       emitKvEvents: false,
       mocker: {
@@ -89,6 +90,10 @@ async function engineAlone(shape: Shape): Promise<{ ttftMsP50: number; e2eMsP99:
     },
     onKv: () => undefined,
     onCacheReset: () => undefined,
+    onStagedEnd: () => undefined,
+    onFetchBegin: () => undefined,
+    onFetchEnd: () => undefined,
+    onInfo: () => undefined,
     onFault: (error: Error) => {
       throw error;
     },

@@ -22,6 +22,7 @@ const info: WorkerInfo = {
   engineVersion: '1',
   blockSize: BLOCK_SIZE,
   kvBlocks: 125_000,
+  role: 'decode',
   dpRanks: 1,
   contextTokens: 32_768,
   maxRunning: 256,

@@ -12,6 +12,7 @@ const info: WorkerInfo = {
   engineVersion: '1',
   blockSize: 16,
   kvBlocks: 926,
+  role: 'decode',
   dpRanks: 1,
   contextTokens: 4096,
   maxRunning: 8,

@@ -37,6 +37,7 @@ const NODE_FLAGS: Readonly<Record<ServiceRole, readonly string[]>> = {
   frontend: [SMALL_HEAP, WARM_UP],
   router: [SMALL_HEAP, WARM_UP],
   decode: [],
+  prefill: [],
 };
 
 /** The processes of a stack, in the order of their start. Pure: the same input gives the same plan. */

@@ -1,6 +1,6 @@
 import type { KvChanges } from '@busbar/engine';
 import { encodeKvBatch, type KvChange, limit, splitKvChanges, type Tier } from '@busbar/protocol';
-import type { DecodeMetrics } from './metrics.ts';
+import type { WorkerMetrics } from './metrics.ts';
 
 /**
  * Running sequences fill a block here and there in nearly every step. A message for each would wake the bus and every
@@ -20,14 +20,14 @@ interface Cache {
 /** Numbers the changes of the KV cache and sends them, gathered for a moment, in batches that fit one message. */
 export class KvPublisher {
   readonly #epoch: number;
-  readonly #metrics: DecodeMetrics;
+  readonly #metrics: WorkerMetrics;
   readonly #publish: (data: Uint8Array) => boolean;
   readonly #caches = new Map<string, Cache>();
   #sequence = 0;
   #waitingBlocks = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(epoch: number, metrics: DecodeMetrics, publish: (data: Uint8Array) => boolean) {
+  constructor(epoch: number, metrics: WorkerMetrics, publish: (data: Uint8Array) => boolean) {
     this.#epoch = epoch;
     this.#metrics = metrics;
     this.#publish = publish;

@@ -1,6 +1,6 @@
 import type { EngineDelta } from '@busbar/engine';
 import { encodeTokenBatch, limit, type StreamDelta } from '@busbar/protocol';
-import type { DecodeMetrics } from './metrics.ts';
+import type { WorkerMetrics } from './metrics.ts';
 import type { Peer, Stream, Streams } from './streams.ts';
 
 const ROW_BYTES = 16;
@@ -8,13 +8,13 @@ const ROW_BYTES = 16;
 /** Sends what an engine step produced: one message for each frontend that has a stream in it. */
 export class TokenSender {
   readonly #streams: Streams;
-  readonly #metrics: DecodeMetrics;
+  readonly #metrics: WorkerMetrics;
   readonly #publish: (subject: string, data: Uint8Array) => boolean;
   readonly #rows = new Map<Peer, StreamDelta[]>();
 
   constructor(
     streams: Streams,
-    metrics: DecodeMetrics,
+    metrics: WorkerMetrics,
     publish: (subject: string, data: Uint8Array) => boolean,
   ) {
     this.#streams = streams;

@@ -1,6 +1,14 @@
 import { messageOf } from '@busbar/base';
 import type { BusMessage } from '@busbar/bus';
-import type { Engine, EngineDelta, EngineSink, EngineStep, KvChanges } from '@busbar/engine';
+import type {
+  Engine,
+  EngineDelta,
+  EngineSink,
+  EngineStep,
+  FetchReport,
+  KvChanges,
+  StagedEnd,
+} from '@busbar/engine';
 import {
   decodeCancel,
   decodeKvSyncRequest,
@@ -16,7 +24,7 @@ import type { ServiceContext } from '@busbar/service';
 import { KvPublisher } from './kv-publisher.ts';
 import { KvSnapshots } from './kv-snapshots.ts';
 import type { LoadFacts } from './load-reporter.ts';
-import type { DecodeMetrics } from './metrics.ts';
+import type { WorkerMetrics } from './metrics.ts';
 import { type Stream, Streams } from './streams.ts';
 import { TokenSender } from './token-sender.ts';
 import { badRequest, type Work, WorkIntake } from './work-intake.ts';
@@ -29,7 +37,7 @@ export class Worker implements EngineSink {
   readonly intake: WorkIntake;
   readonly #context: ServiceContext;
   readonly #engine: Engine;
-  readonly #metrics: DecodeMetrics;
+  readonly #metrics: WorkerMetrics;
   readonly #streams: Streams;
   readonly #tokens: TokenSender;
   readonly #kv: KvPublisher;
@@ -44,7 +52,7 @@ export class Worker implements EngineSink {
   constructor(
     context: ServiceContext,
     engine: Engine,
-    metrics: DecodeMetrics,
+    metrics: WorkerMetrics,
     onFault: (error: Error) => void,
   ) {
     const { subjects, id, epoch, clock } = context;
@@ -156,6 +164,16 @@ export class Worker implements EngineSink {
 
   onCacheReset(): void {
     this.#kv.clear();
+  }
+
+  onStagedEnd(_key: number, _how: StagedEnd): void {}
+
+  onFetchBegin(_key: number): void {}
+
+  onFetchEnd(_key: number, _report: FetchReport): void {}
+
+  onInfo(info: WorkerInfo): void {
+    this.#info = info;
   }
 
   onFault(error: Error): void {

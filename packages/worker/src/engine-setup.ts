@@ -4,7 +4,7 @@ import { profileByName } from '@busbar/mocker';
 import { type ModelCard, PROTOCOL_VERSION } from '@busbar/protocol';
 import type { ServiceContext } from '@busbar/service';
 import { loadTokenizer } from '@busbar/tokenizer';
-import type { DecodeConfig } from './config.ts';
+import type { WorkerConfig } from './config.ts';
 import { readModelFiles } from './model-files.ts';
 import { createScript } from './script.ts';
 
@@ -13,7 +13,7 @@ const DEFAULT_CONTEXT_TOKENS = 32_768;
 /** Builds the engine of the configuration and the card of its model. The tokenizer is only needed to write the mock's script. */
 export async function setUpEngine(
   context: ServiceContext,
-  config: DecodeConfig,
+  config: WorkerConfig,
 ): Promise<{ engine: Engine; card: ModelCard }> {
   const files = config.modelPath === undefined ? undefined : await readModelFiles(config.modelPath);
   const tokenizer = await loadTokenizer(files === undefined ? {} : { path: files.path });
@@ -25,6 +25,7 @@ export async function setUpEngine(
   const contextTokens = config.contextTokens ?? files?.contextTokens ?? DEFAULT_CONTEXT_TOKENS;
   const engine = createMockEngine({
     model: config.model,
+    role: context.role === 'prefill' ? 'prefill' : 'decode',
     emitKvEvents: config.kvEvents,
     clock: context.clock,
     mocker: {

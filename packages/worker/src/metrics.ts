@@ -2,7 +2,7 @@ import type { EngineLoad } from '@busbar/engine';
 import { Counter, Gauge, type Registry } from 'prom-client';
 
 /** Metrics of a worker, each bound once so that the step path only adds numbers. */
-export interface DecodeMetrics {
+export interface WorkerMetrics {
   completed: Counter.Internal;
   cancelled: Counter.Internal;
   failed: Counter.Internal;
@@ -16,36 +16,40 @@ export interface DecodeMetrics {
   badFrames: (subject: string) => void;
 }
 
-/** Registers `busbar_decode_*`. `load` is asked at each scrape. */
-export function createDecodeMetrics(registry: Registry, load: () => EngineLoad): DecodeMetrics {
+/** Registers `busbar_<role>_*`. `load` is asked at each scrape. */
+export function createWorkerMetrics(
+  registry: Registry,
+  role: string,
+  load: () => EngineLoad,
+): WorkerMetrics {
   const registers = [registry];
   const counter = (name: string, help: string): Counter =>
-    new Counter({ name: `busbar_decode_${name}`, help, registers });
+    new Counter({ name: `busbar_${role}_${name}`, help, registers });
   const requests = new Counter({
-    name: 'busbar_decode_requests_total',
+    name: `busbar_${role}_requests_total`,
     help: 'Requests that this worker finished, by outcome',
     labelNames: ['outcome'],
     registers,
   });
   const refusals = new Counter({
-    name: 'busbar_decode_refusals_total',
+    name: `busbar_${role}_refusals_total`,
     help: 'Requests that this worker did not take, by code',
     labelNames: ['code'],
     registers,
   });
   const lost = new Counter({
-    name: 'busbar_decode_lost_messages_total',
+    name: `busbar_${role}_lost_messages_total`,
     help: 'Messages that the bus did not take, by kind',
     labelNames: ['kind'],
     registers,
   });
   const bad = new Counter({
-    name: 'busbar_decode_bad_frames_total',
+    name: `busbar_${role}_bad_frames_total`,
     help: 'Messages that do not follow the protocol, by subject',
     labelNames: ['subject'],
     registers,
   });
-  createGauges(registry, load);
+  createGauges(registry, role, load);
   return {
     completed: requests.labels('completed'),
     cancelled: requests.labels('cancelled'),
@@ -61,10 +65,10 @@ export function createDecodeMetrics(registry: Registry, load: () => EngineLoad):
   };
 }
 
-function createGauges(registry: Registry, load: () => EngineLoad): void {
+function createGauges(registry: Registry, role: string, load: () => EngineLoad): void {
   const gauge = (name: string, help: string, read: (load: EngineLoad) => number): void => {
     const made = new Gauge({
-      name: `busbar_decode_${name}`,
+      name: `busbar_${role}_${name}`,
       help,
       registers: [],
       collect() {

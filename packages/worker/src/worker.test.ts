@@ -19,7 +19,7 @@ import {
 } from '@busbar/protocol';
 import { systemClock } from '@busbar/service';
 import { createTestContext, type TestContext, until } from '@busbar/service/testing';
-import { createDecodeMetrics } from './metrics.ts';
+import { createWorkerMetrics } from './metrics.ts';
 import { Worker } from './worker.ts';
 
 const twoMs: EngineProfile = { ...PROFILES['instant']!, name: 'two-ms', stepMs: () => 2 };
@@ -40,6 +40,7 @@ async function withWorker(use: (bench: Bench) => Promise<void>): Promise<void> {
   const bus = network.connect();
   const engine = createMockEngine({
     model: 'm',
+    role: 'decode',
     emitKvEvents: true,
     clock: systemClock,
     mocker: {
@@ -52,7 +53,7 @@ async function withWorker(use: (bench: Bench) => Promise<void>): Promise<void> {
       eosTokenIds: [2],
     },
   });
-  const metrics = createDecodeMetrics(context.registry, () => engine.load());
+  const metrics = createWorkerMetrics(context.registry, 'decode', () => engine.load());
   const worker = new Worker(context, engine, metrics, (error) => assert.fail(error));
   worker.open(await engine.start(worker, new AbortController().signal), () => {});
   const { subjects } = context;

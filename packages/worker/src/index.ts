@@ -1,0 +1,3 @@
+export { type WorkerConfig, workerFields } from './config.ts';
+export { createWorkerMetrics } from './metrics.ts';
+export { createWorkerService } from './worker-service.ts';

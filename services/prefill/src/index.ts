@@ -1,0 +1,2 @@
+export { type PrefillConfig, prefillConfigSchema } from './config.ts';
+export { createPrefill } from './prefill.ts';

@@ -1,0 +1,9 @@
+import { runService } from '@busbar/service';
+import { prefillConfigSchema } from './config.ts';
+import { createPrefill } from './prefill.ts';
+
+await runService('prefill', {
+  configSchema: prefillConfigSchema,
+  create: createPrefill,
+  env: process.env,
+});
