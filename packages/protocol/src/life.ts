@@ -23,8 +23,8 @@ const firstTokenSchema = z.object({
   kind: z.literal('firstToken'),
   decisionId: z.string(),
   workerId: z.string(),
-  /** What the engine reported; compared with what the router expected. */
-  cachedTokens: z.int().min(0),
+  /** What the engine reported; compared with what the router expected. Absent where the engine says it at the end only. */
+  cachedTokens: z.int().min(0).optional(),
   /** From placement to first token, measured by the frontend. */
   ttftMs: z.number(),
 });
@@ -34,6 +34,8 @@ const endedSchema = z.object({
   workerId: z.string(),
   outcome: z.enum(OUTCOMES),
   outputTokens: z.int().min(0),
+  /** As in `firstToken`, from engines that say it with their last delta; never in both. */
+  cachedTokens: z.int().min(0).optional(),
 });
 const lifeEventSchema = z.discriminatedUnion('kind', [bookedSchema, firstTokenSchema, endedSchema]);
 export type LifeEvent = z.infer<typeof lifeEventSchema>;

@@ -14,7 +14,7 @@ export interface StreamDelta {
   position: number;
   tokens: Uint32Array;
   finish: FinishReason;
-  /** With the first delta of a stream: prompt tokens the engine found in its KV cache. */
+  /** Once in a stream, with its first or its last delta: prompt tokens the engine found in its KV cache. */
   cachedTokens?: number;
   /** With `finish: "error"`. */
   error?: { code: string; message: string; retryable: boolean };
