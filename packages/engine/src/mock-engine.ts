@@ -11,6 +11,7 @@ import type {
   EngineSink,
   SubmitResult,
 } from './port.ts';
+import type { TransferAddress } from './transfer/types.ts';
 
 export interface MockEngineOptions {
   model: string;
@@ -19,7 +20,16 @@ export interface MockEngineOptions {
   /** False: the engine behaves as one that was started without KV events and knows no block set. */
   emitKvEvents: boolean;
   clock: Clock;
+  /** What one token occupies in the cache, over all layers; decides how many bytes a transfer moves. */
+  kvBytesPerToken?: number;
+  /** Exchange KV with other mock engines: a prefill engine listens there, a decode engine fetches. Absent: it cannot. */
+  transfer?: TransferAddress;
+  /** How long staged KV waits for its fetch to begin; absent takes the limit of the wire. */
+  stagedKvMs?: number;
 }
+
+/** Qwen3-0.6B: 28 layers of 8 KV heads of size 128 in two bytes, keys and values. */
+export const DEFAULT_KV_BYTES_PER_TOKEN = 114_688;
 
 /**
  * The model may lag behind the clock by this much and catch up; what is lost beyond it (a suspended machine) is lost, so that
