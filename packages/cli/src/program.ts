@@ -1,17 +1,13 @@
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
 import { chat } from './commands/chat.ts';
 import { doctor } from './commands/doctor.ts';
 import { down } from './commands/down.ts';
 import { events } from './commands/events.ts';
 import { ps } from './commands/ps.ts';
 import { simulate } from './commands/simulate.ts';
-import { up } from './commands/up.ts';
 import type { CliContext } from './context.ts';
-import { origins } from './up/flags.ts';
-import { ENGINE_NAMES, POLICY_NAMES, PROFILE_NAMES } from './up/options.ts';
-
-/** What a command ended with: 0 well, 1 a failed check or start, 2 wrong usage. */
-export type Done = (exitCode: number) => void;
+import { type Done, example, namespaceOption } from './program-parts.ts';
+import { addUp } from './program-up.ts';
 
 /** The whole command line. Nothing runs before `parseAsync`; each action hands its exit code to `done`. */
 export function createProgram(
@@ -39,57 +35,6 @@ export function createProgram(
   addDoctor(program, context, done);
   addSimulate(program, context, done);
   return program;
-}
-
-function addUp(program: Command, context: CliContext, cwd: string, done: Done): void {
-  program
-    .command('up')
-    .description(
-      'Starts a stack: nats-server unless BUSBAR_NATS_URL is set, routers, workers, frontends.',
-    )
-    .option(
-      '--engine <name>',
-      `engine of the workers: ${ENGINE_NAMES.join(', ')} (${origins('engine')})`,
-    )
-    .option('--decode <n>', `workers (${origins('decode')})`)
-    .option('--routers <n>', `routers (${origins('routers')})`)
-    .option('--frontends <n>', `frontends; several share the port (${origins('frontends')})`)
-    .option('--model <name>', `name under which the model is served (${origins('model')})`)
-    .option(
-      '--model-path <dir>',
-      `folder with tokenizer.json; without it the small built-in one (${origins('modelPath')})`,
-    )
-    .option(
-      '--profile <name>',
-      `timing of the mock: ${PROFILE_NAMES.join(', ')} (${origins('profile')})`,
-    )
-    .option('--kv-blocks <n[,n...]>', `KV cache of each worker, in blocks (${origins('kvBlocks')})`)
-    .option('--block-size <n>', `tokens in a block (${origins('blockSize')})`)
-    .option(
-      '--policy <name>',
-      `how routers choose: ${POLICY_NAMES.join(', ')} (${origins('policy')})`,
-    )
-    .option(
-      '--no-kv-events',
-      'workers do not tell what their caches hold (env: BUSBAR_KV_EVENTS=false)',
-    )
-    .option('--port <n>', `port of the HTTP API (${origins('port')})`)
-    .option('--host <address>', `address of the HTTP API (${origins('host')})`)
-    .addOption(namespaceOption())
-    .option(
-      '--context-tokens <n>',
-      `longest prompt and answer together (${origins('contextTokens')})`,
-    )
-    .option(
-      '--mock-speed <f[,f...]>',
-      `speed of each worker against its profile (${origins('mockSpeed')})`,
-    )
-    .option('--detach', 'return when the stack answers; "busbar down" ends it')
-    .addHelpText(
-      'after',
-      example('busbar up', 'busbar up --detach --decode 4 --kv-blocks 926,926,926,1693'),
-    )
-    .action(async (flags) => done(await up(context, flags, cwd)));
 }
 
 function addDown(program: Command, context: CliContext, done: Done): void {
@@ -170,15 +115,4 @@ function addSimulate(program: Command, context: CliContext, done: Done): void {
     .allowUnknownOption()
     .passThroughOptions()
     .action(async (args: string[]) => done(await simulate(context, args)));
-}
-
-function namespaceOption(): Option {
-  return new Option(
-    '--namespace <name>',
-    'separates stacks; else BUSBAR_NAMESPACE, else "default"',
-  );
-}
-
-function example(...lines: string[]): string {
-  return `\nExamples:\n${lines.map((line) => `  $ ${line}`).join('\n')}`;
 }

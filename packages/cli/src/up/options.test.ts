@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { after, suite, test } from 'node:test';
 import { CliError } from '../errors.ts';
 import type { UpFlags } from './flags.ts';
 import { parseUpOptions } from './options.ts';
@@ -13,21 +13,28 @@ function parse(changes: Partial<UpFlags>, env: Record<string, string> = {}) {
 
 test('the defaults are two equal workers', () => {
   const options = parse({});
-  assert.deepEqual(options.workers, [
-    { kvBlocks: 926, speed: 1 },
-    { kvBlocks: 926, speed: 1 },
-  ]);
+  const worker = { engine: 'mock', kvBlocks: 926, speed: 1, profile: 'seed-8gb' };
+  assert.deepEqual(options.decode, [worker, worker]);
+  assert.deepEqual(options.prefill, []);
+  assert.deepEqual(options.disaggregation, {
+    mode: 'auto',
+    thresholdTokens: undefined,
+    isStrict: false,
+  });
   assert.equal(options.isDetached, false);
   assert.equal(options.modelPath, undefined);
 });
 
 test('lists give one value to each worker', () => {
   const options = parse({ decode: '3', kvBlocks: '926,1693, 100', mockSpeed: '1,0.5,2' });
-  assert.deepEqual(options.workers, [
-    { kvBlocks: 926, speed: 1 },
-    { kvBlocks: 1693, speed: 0.5 },
-    { kvBlocks: 100, speed: 2 },
-  ]);
+  assert.deepEqual(
+    options.decode.map((worker) => worker.engine === 'mock' && [worker.kvBlocks, worker.speed]),
+    [
+      [926, 1],
+      [1693, 0.5],
+      [100, 2],
+    ],
+  );
 });
 
 test('every wrong value is a usage error that names its flag', () => {
@@ -53,6 +60,20 @@ test('every wrong value is a usage error that names its flag', () => {
     [{ policy: 'round_robin' }, /did you mean round-robin\?/],
     [{ profile: 'zzzzzzzzz' }, /Known: seed-8gb, dynamo-mocker, instant/],
     [{ contextTokens: '0' }, /--context-tokens/],
+    [{ prefill: '65' }, /--prefill takes a whole number from 0 to 64/],
+    [{ prefill: '1', decode: '0' }, /serves nobody alone; --decode takes at least 1/],
+    [{ prefillMockSpeed: '2' }, /--prefill-mock-speed is for prefill workers: add --prefill/],
+    [{ prefill: '1', prefillKvBlocks: '1,2' }, /--prefill-kv-blocks has 2 values for 1 workers/],
+    [
+      { disaggregation: 'allways' },
+      /--disaggregation does not know "allways"; did you mean always\?/,
+    ],
+    [{ disaggregation: 'threshold' }, /needs --disaggregation-threshold/],
+    [{ disaggregationThreshold: '5' }, /only read with --disaggregation threshold/],
+    [{ disaggregation: 'never', disaggregationStrict: true }, /never splits nothing/],
+    [{ kvBytesPerToken: '0' }, /--kv-bytes-per-token/],
+    [{ vllmArgs: '--x' }, /--vllm-args is for engine vllm, and this stack runs mock/],
+    [{ engine: 'vllm' }, /--engine vllm needs --model-path/],
   ];
   for (const [changes, message] of wrong) {
     assert.throws(
@@ -86,6 +107,66 @@ test('a model folder needs a tokenizer', () => {
   }
 });
 
+test('unlike pools: what prefill workers are not given is as the first decode worker', () => {
+  const { prefill } = parse({
+    prefill: '2',
+    kvBlocks: '500,600',
+    prefillMockSpeed: '4,8',
+    prefillProfile: 'instant',
+    kvBytesPerToken: '114688',
+  });
+  assert.deepEqual(prefill, [
+    { engine: 'mock', kvBlocks: 500, speed: 4, profile: 'instant' },
+    { engine: 'mock', kvBlocks: 500, speed: 8, profile: 'instant' },
+  ]);
+});
+
+suite('engine vllm', () => {
+  const modelPath = mkdtempSync(join(tmpdir(), 'busbar-model-'));
+  writeFileSync(join(modelPath, 'tokenizer.json'), '{}');
+  after(() => rmSync(modelPath, { recursive: true }));
+  const vllm = { engine: 'vllm', modelPath };
+
+  test('is named after its folder, takes its own block size, and nixl as soon as it is split', () => {
+    const whole = parse(vllm);
+    assert.equal(whole.model, modelPath.split('/').at(-1));
+    assert.equal(whole.blockSize, undefined);
+    assert.equal(whole.vllm?.kvConnector, 'none');
+    assert.equal(parse({ ...vllm, prefill: '1' }).vllm?.kvConnector, 'nixl');
+    assert.equal(parse({ ...vllm, model: 'q' }).model, 'q');
+  });
+
+  test('URLs go to decode workers first, one each', () => {
+    const vllmUrl = 'http://a:1/, http://b:2,https://c';
+    const { decode, prefill } = parse({ ...vllm, vllmUrl, prefill: '1' });
+    assert.deepEqual(
+      [...decode, ...prefill].map((worker) => worker.engine === 'vllm' && worker.url),
+      ['http://a:1', 'http://b:2', 'https://c'],
+    );
+  });
+
+  test('what does not fit together is a sentence', () => {
+    const wrong: [Partial<UpFlags>, RegExp][] = [
+      [{ mockSpeed: '2' }, /--mock-speed is for engine mock, and this stack runs vllm/],
+      [{ kvBlocks: '2' }, /vLLM takes --vllm-args "--num-gpu-blocks-override N"/],
+      [{ vllmUrl: 'http://a:1' }, /has 1 URLs for 2 workers/],
+      [{ vllmUrl: 'http://a:1,http://a:1/' }, /names one vLLM twice/],
+      [{ vllmUrl: 'a:1,b:2' }, /takes URLs such as/],
+      [{ vllmUrl: 'http://a,http://b', vllmCommand: 'v' }, /give one of them/],
+      [{ kvConnector: 'nixxl' }, /did you mean nixl\?/],
+      [{ kvConnector: 'none', prefill: '1' }, /no KV can leave a prefill worker/],
+      [{ vllmArgs: 'a\nb' }, /takes one line/],
+    ];
+    for (const [changes, message] of wrong) {
+      assert.throws(() => parse({ ...vllm, ...changes }), message, JSON.stringify(changes));
+    }
+    assert.throws(
+      () => parse(vllm, { BUSBAR_PROFILE: 'instant' }),
+      /BUSBAR_PROFILE is for engine mock/,
+    );
+  });
+});
+
 test('a variable of the services stands in for a flag that is not given', () => {
   const env = {
     BUSBAR_POLICY: 'random',
@@ -97,7 +178,7 @@ test('a variable of the services stands in for a flag that is not given', () => 
   const options = parse({}, env);
   assert.equal(options.policy, 'random');
   assert.deepEqual(
-    options.workers.map((worker) => worker.kvBlocks),
+    options.decode.map((worker) => worker.engine === 'mock' && worker.kvBlocks),
     [500, 500],
   );
   assert.equal(options.port, 8_123);

@@ -1,30 +1,38 @@
-import { existsSync } from 'node:fs';
-import { join, resolve } from 'node:path';
-import { limit } from '@busbar/protocol';
+import { basename } from 'node:path';
 import { POLICIES } from '@busbar/routing';
-import { z } from 'zod';
 import type { Env } from '../context.ts';
-import { CliError } from '../errors.ts';
-import { nearest } from '../nearest.ts';
-import { count } from '../terminal.ts';
 import { type Given, given, type UpFlags } from './flags.ts';
+import { contextOf, mockPools, type Pools, type VllmOptions, vllmPools } from './pools.ts';
+import { flag, hostName, integer, modelFolder, modelName, oneOf, usage } from './values.ts';
 
 /** Values that flags may name. The services check them again; here they give an answer before anything is started. */
 export const POLICY_NAMES = POLICIES;
-export const PROFILE_NAMES = ['seed-8gb', 'dynamo-mocker', 'instant'] as const;
-export const ENGINE_NAMES = ['mock'] as const;
+export const ENGINE_NAMES = ['mock', 'vllm'] as const;
+export const DISAGGREGATION_NAMES = ['auto', 'always', 'never', 'threshold'] as const;
 
-/** One stack, checked: every list has one value per worker. */
-export interface UpOptions {
+/** When prompts go to prefill workers. */
+export interface DisaggregationOptions {
+  mode: (typeof DISAGGREGATION_NAMES)[number];
+  /** With `threshold`: uncached tokens above which a request is split. */
+  thresholdTokens: number | undefined;
+  /** Refuse a request that should be split and cannot be, instead of serving it whole. */
+  isStrict: boolean;
+}
+
+/** One stack, checked. */
+export interface UpOptions extends Pools {
   engine: (typeof ENGINE_NAMES)[number];
-  workers: { kvBlocks: number; speed: number }[];
+  /** Of engine `vllm`. */
+  vllm: VllmOptions | undefined;
   routers: number;
   frontends: number;
   model: string;
   modelPath: string | undefined;
-  profile: (typeof PROFILE_NAMES)[number];
-  blockSize: number;
+  /** Undefined: what the engine has. */
+  blockSize: number | undefined;
+  kvBytesPerToken: number | undefined;
   policy: (typeof POLICY_NAMES)[number];
+  disaggregation: DisaggregationOptions;
   kvEvents: boolean;
   port: number;
   host: string;
@@ -33,119 +41,108 @@ export interface UpOptions {
 }
 
 const PROCESSES_MAX = 64;
+const BLOCK_TOKENS_MAX = 4_096;
+const BLOCK_TOKENS = 16;
+const KV_BYTES_MAX = 1_000_000_000;
+const THRESHOLD_MAX = 1_000_000;
 
 /**
  * Checks all flags, and the variables that stand in for those not given, against each other. Throws CLI_USAGE with a sentence
  * that names the flag or variable and what would do.
  */
 export function parseUpOptions(flags: UpFlags, env: Env, cwd: string): UpOptions {
-  const decode = integer(given('decode', flags, env), 1, PROCESSES_MAX);
-  const blockSize = integer(given('blockSize', flags, env), 1, 4_096);
-  const blocks = perWorker(given('kvBlocks', flags, env), decode, (value) =>
-    integer(value, 1, 100_000_000),
-  );
-  const speeds = perWorker(given('mockSpeed', flags, env), decode, speed);
-  const context = given('contextTokens', flags, env);
-  const modelPath = given('modelPath', flags, env);
+  const engine = oneOf(given('engine', flags, env), ENGINE_NAMES);
+  const pathGiven = given('modelPath', flags, env);
+  const modelPath = pathGiven === undefined ? undefined : modelFolder(pathGiven, cwd);
   return {
-    engine: oneOf(given('engine', flags, env), ENGINE_NAMES),
-    workers: blocks.map((kvBlocks, i) => ({ kvBlocks, speed: speeds[i]! })),
+    engine,
+    ...(engine === 'mock' ? mockParts(flags, env) : vllmParts(flags, env, modelPath)),
     routers: integer(given('routers', flags, env), 1, PROCESSES_MAX),
     frontends: integer(given('frontends', flags, env), 1, PROCESSES_MAX),
-    model: modelName(given('model', flags, env)),
-    modelPath: modelPath === undefined ? undefined : modelFolder(modelPath, cwd),
-    profile: oneOf(given('profile', flags, env), PROFILE_NAMES),
-    blockSize,
+    model: modelOf(given('model', flags, env), engine, modelPath),
+    modelPath,
     policy: oneOf(given('policy', flags, env), POLICY_NAMES),
-    kvEvents: flags.kvEvents && wantsKvEvents(env['BUSBAR_KV_EVENTS']),
+    disaggregation: disaggregationOf(flags, env),
+    kvEvents: flags.kvEvents && flag('BUSBAR_KV_EVENTS', env['BUSBAR_KV_EVENTS'], true),
     port: integer(given('port', flags, env), 1, 65_535),
     host: hostName(given('host', flags, env)),
-    contextTokens: context === undefined ? undefined : contextOf(context, blocks, blockSize),
     isDetached: flags.detach === true,
   };
 }
 
-function usage(sentence: string): never {
-  throw new CliError('CLI_USAGE', sentence);
+type EngineParts = Pick<
+  UpOptions,
+  'decode' | 'prefill' | 'vllm' | 'blockSize' | 'kvBytesPerToken' | 'contextTokens'
+>;
+
+function mockParts(flags: UpFlags, env: Env): EngineParts {
+  const pools = mockPools(flags, env);
+  const blockText = given('blockSize', flags, env);
+  const blockSize =
+    blockText === undefined ? BLOCK_TOKENS : integer(blockText, 1, BLOCK_TOKENS_MAX);
+  const bytes = given('kvBytesPerToken', flags, env);
+  const context = given('contextTokens', flags, env);
+  return {
+    ...pools,
+    vllm: undefined,
+    blockSize,
+    kvBytesPerToken: bytes === undefined ? undefined : integer(bytes, 1, KV_BYTES_MAX),
+    contextTokens: context === undefined ? undefined : contextOf(context, pools, blockSize),
+  };
 }
 
-function integer({ name, text }: Given, min: number, max: number): number {
-  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
-  if (!(value >= min && value <= max)) {
-    usage(`${name} takes a whole number from ${count(min)} to ${count(max)}, not "${text}"`);
-  }
-  return value;
-}
-
-function speed({ name, text }: Given): number {
-  const value = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
-  if (!(value > 0 && value <= 1_000)) {
-    usage(`${name} takes numbers above 0 and up to 1,000 (2 is twice as fast), not "${text}"`);
-  }
-  return value;
-}
-
-/** One value for all workers or one for each. */
-function perWorker<T>({ name, text }: Given, workers: number, parse: (value: Given) => T): T[] {
-  const values = text.split(',').map((part) => parse({ name, text: part.trim() }));
-  if (values.length === 1) return Array.from({ length: workers }, () => values[0]!);
-  if (values.length !== workers) {
+function vllmParts(flags: UpFlags, env: Env, modelPath: string | undefined): EngineParts {
+  if (modelPath === undefined) {
     usage(
-      `${name} has ${values.length} values for ${workers} workers: give one value, or one for each`,
+      '--engine vllm needs --model-path: the folder with the weights, config.json and tokenizer.json, which frontends read too',
     );
   }
-  return values;
+  const { pools, vllm } = vllmPools(flags, env);
+  const blockText = given('blockSize', flags, env);
+  const context = given('contextTokens', flags, env);
+  return {
+    ...pools,
+    vllm,
+    blockSize: blockText === undefined ? undefined : integer(blockText, 1, BLOCK_TOKENS_MAX),
+    kvBytesPerToken: undefined,
+    contextTokens: context === undefined ? undefined : integer(context, 1, THRESHOLD_MAX),
+  };
 }
 
-function oneOf<const T extends readonly string[]>({ name, text }: Given, names: T): T[number] {
-  const parsed = z.enum(names).safeParse(text);
-  if (parsed.success) return parsed.data;
-  const close = nearest(text, names);
-  return usage(
-    `${name} does not know "${text}"${close ? `; did you mean ${close}?` : '.'} Known: ${names.join(', ')}`,
-  );
+const MOCK_MODEL = 'busbar-mock';
+
+/** Without a name, a real model is served under that of its folder. */
+function modelOf(
+  name: Given | undefined,
+  engine: UpOptions['engine'],
+  modelPath: string | undefined,
+): string {
+  if (name !== undefined) return modelName(name);
+  return engine === 'vllm' && modelPath !== undefined ? basename(modelPath) : MOCK_MODEL;
 }
 
-function modelName({ name, text }: Given): string {
-  const max = limit('modelNameChars');
-  if (text.trim() !== text || text.length < 1 || text.length > max || /\p{Cc}/u.test(text)) {
+function disaggregationOf(flags: UpFlags, env: Env): DisaggregationOptions {
+  const text = given('disaggregation', flags, env);
+  const mode = oneOf(text, DISAGGREGATION_NAMES);
+  const threshold = given('disaggregationThreshold', flags, env);
+  if (mode === 'threshold' && threshold === undefined) {
+    usage(`${text.name} threshold needs --disaggregation-threshold, in uncached prompt tokens`);
+  }
+  if (mode !== 'threshold' && threshold !== undefined) {
     usage(
-      `${name} takes a name of 1 to ${max} characters, none of them at its ends a space and none a control character, not "${text.slice(0, max)}"`,
+      `${threshold.name} is only read with --disaggregation threshold, and the mode is ${mode}`,
     );
   }
-  return text;
-}
-
-function modelFolder({ name, text }: Given, cwd: string): string {
-  const folder = resolve(cwd, text);
-  if (!existsSync(join(folder, 'tokenizer.json'))) {
-    usage(`${name} needs a folder with tokenizer.json; ${folder} has none`);
-  }
-  return folder;
-}
-
-function hostName({ name, text }: Given): string {
-  if (!/^[A-Za-z0-9.:-]{1,255}$/.test(text))
-    usage(`${name} takes an address to listen on, not "${text}"`);
-  return text;
-}
-
-function contextOf(context: Given, blocks: readonly number[], blockSize: number): number {
-  const tokens = integer(context, 1, limit('promptTokens'));
-  const least = Math.min(...blocks);
-  if (tokens > least * blockSize) {
+  const strictName = 'BUSBAR_DISAGGREGATION_STRICT';
+  const isStrict = flags.disaggregationStrict === true || flag(strictName, env[strictName], false);
+  if (isStrict && mode === 'never') {
     usage(
-      `${context.name} ${count(tokens)} does not fit into ${count(least)} blocks of ${blockSize} tokens: at most ${count(least * blockSize)}`,
+      '--disaggregation-strict refuses what cannot be split, and --disaggregation never splits nothing',
     );
   }
-  return tokens;
-}
-
-/** The spellings that the services take for a flag; unset is true. */
-function wantsKvEvents(text: string | undefined): boolean {
-  if (!text) return true;
-  const parsed = z.stringbool().safeParse(text);
-  return parsed.success
-    ? parsed.data
-    : usage(`BUSBAR_KV_EVENTS takes true or false, not "${text}"`);
+  return {
+    mode,
+    thresholdTokens: threshold === undefined ? undefined : integer(threshold, 0, THRESHOLD_MAX),
+    isStrict,
+  };
 }

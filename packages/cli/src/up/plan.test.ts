@@ -6,16 +6,19 @@ import { type PlanInput, planProcesses } from './plan.ts';
 const input: PlanInput = {
   options: {
     engine: 'mock',
-    workers: [
-      { kvBlocks: 926, speed: 1 },
-      { kvBlocks: 1693, speed: 0.5 },
+    vllm: undefined,
+    decode: [
+      { engine: 'mock', kvBlocks: 926, speed: 1, profile: 'instant' },
+      { engine: 'mock', kvBlocks: 1693, speed: 0.5, profile: 'instant' },
     ],
+    prefill: [{ engine: 'mock', kvBlocks: 100, speed: 4, profile: 'seed-8gb' }],
     routers: 2,
     frontends: 2,
     model: 'm',
     modelPath: '/models/m',
-    profile: 'instant',
     blockSize: 32,
+    kvBytesPerToken: undefined,
+    disaggregation: { mode: 'threshold', thresholdTokens: 500, isStrict: true },
     policy: 'kv',
     kvEvents: false,
     port: 9000,
@@ -45,6 +48,7 @@ test('routers first, then workers, then frontends, each with its own id', () => 
     [
       'router-1-ab12',
       'router-2-ab12',
+      'prefill-1-ab12',
       'decode-1-ab12',
       'decode-2-ab12',
       'frontend-1-ab12',
@@ -82,6 +86,48 @@ test('workers differ where the lists say so', () => {
   assert.equal(workers[0]?.env['BUSBAR_KV_EVENTS'], 'false');
   assert.equal(workers[0]?.env['BUSBAR_MODEL_PATH'], '/models/m');
   assert.equal(workers[0]?.env['BUSBAR_CONTEXT_TOKENS'], '4096');
+});
+
+test('prefill workers have their own values, routers the rule for both', () => {
+  const [prefill] = planProcesses(input).filter((spec) => spec.role === 'prefill');
+  assert.equal(prefill?.env['BUSBAR_PROFILE'], 'seed-8gb');
+  assert.equal(prefill?.env['BUSBAR_MOCK_SPEED'], '4');
+  assert.ok(prefill?.args.at(-1)?.endsWith('services/prefill/src/main.ts'));
+  assert.equal('BUSBAR_VLLM_ARGS' in (prefill?.env ?? {}), false);
+  const [router] = planProcesses(input).filter((spec) => spec.role === 'router');
+  assert.equal(router?.env['BUSBAR_DISAGGREGATION'], 'threshold');
+  assert.equal(router?.env['BUSBAR_DISAGGREGATION_THRESHOLD'], '500');
+  assert.equal(router?.env['BUSBAR_DISAGGREGATION_STRICT'], 'true');
+});
+
+test('a vLLM worker gets its URL, its arguments and its connector, and nothing of the mock', () => {
+  const { options } = input;
+  const vllm = { command: undefined, args: '--enforce-eager', kvConnector: 'nixl' } as const;
+  const decode = [{ engine: 'vllm', url: 'http://a:1' }] as const;
+  const specs = planProcesses({
+    ...input,
+    options: {
+      ...options,
+      engine: 'vllm',
+      vllm,
+      decode: [...decode],
+      prefill: [],
+      blockSize: undefined,
+    },
+  });
+  const env = specs.find((spec) => spec.role === 'decode')?.env ?? {};
+  assert.equal(env['BUSBAR_ENGINE'], 'vllm');
+  assert.equal(env['BUSBAR_VLLM_URL'], 'http://a:1');
+  assert.equal(env['BUSBAR_VLLM_ARGS'], '--enforce-eager');
+  assert.equal(env['BUSBAR_KV_CONNECTOR'], 'nixl');
+  for (const name of [
+    'BUSBAR_PROFILE',
+    'BUSBAR_KV_BLOCKS',
+    'BUSBAR_BLOCK_SIZE',
+    'BUSBAR_VLLM_COMMAND',
+  ]) {
+    assert.equal(name in env, false, name);
+  }
 });
 
 test('only several frontends share a port', () => {

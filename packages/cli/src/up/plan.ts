@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { Env } from '../context.ts';
 import { type ServiceRole, serviceEnv } from '../service-env.ts';
 import type { UpOptions } from './options.ts';
+import type { WorkerOptions } from './pools.ts';
 
 /** One process to start. */
 export interface ProcessSpec {
@@ -45,23 +46,12 @@ export function planProcesses(input: PlanInput): ProcessSpec[] {
   const { options } = input;
   const specs: ProcessSpec[] = [];
   for (let i = 1; i <= options.routers; i++) {
-    specs.push(spec(input, 'router', i, { BUSBAR_POLICY: options.policy }));
+    specs.push(spec(input, 'router', i, routerSettings(options)));
   }
-  for (const [i, worker] of options.workers.entries()) {
-    const settings: Record<string, string> = {
-      BUSBAR_MODEL: options.model,
-      BUSBAR_ENGINE: options.engine,
-      BUSBAR_PROFILE: options.profile,
-      BUSBAR_BLOCK_SIZE: String(options.blockSize),
-      BUSBAR_KV_BLOCKS: String(worker.kvBlocks),
-      BUSBAR_KV_EVENTS: String(options.kvEvents),
-      BUSBAR_MOCK_SPEED: String(worker.speed),
-    };
-    if (options.modelPath !== undefined) settings['BUSBAR_MODEL_PATH'] = options.modelPath;
-    if (options.contextTokens !== undefined) {
-      settings['BUSBAR_CONTEXT_TOKENS'] = String(options.contextTokens);
+  for (const role of ['prefill', 'decode'] as const) {
+    for (const [i, worker] of options[role].entries()) {
+      specs.push(spec(input, role, i + 1, workerSettings(options, worker)));
     }
-    specs.push(spec(input, 'decode', i + 1, settings));
   }
   for (let i = 1; i <= options.frontends; i++) {
     const settings = {
@@ -74,21 +64,60 @@ export function planProcesses(input: PlanInput): ProcessSpec[] {
   return specs;
 }
 
+type Settings = Record<string, string | number | boolean | undefined>;
+
+function routerSettings({ policy, disaggregation }: UpOptions): Settings {
+  return {
+    BUSBAR_POLICY: policy,
+    BUSBAR_DISAGGREGATION: disaggregation.mode === 'auto' ? undefined : disaggregation.mode,
+    BUSBAR_DISAGGREGATION_THRESHOLD: disaggregation.thresholdTokens,
+    BUSBAR_DISAGGREGATION_STRICT: disaggregation.isStrict || undefined,
+  };
+}
+
+function workerSettings(options: UpOptions, worker: WorkerOptions): Settings {
+  return {
+    BUSBAR_MODEL: options.model,
+    BUSBAR_MODEL_PATH: options.modelPath,
+    BUSBAR_ENGINE: options.engine,
+    BUSBAR_BLOCK_SIZE: options.blockSize,
+    BUSBAR_CONTEXT_TOKENS: options.contextTokens,
+    BUSBAR_KV_EVENTS: options.kvEvents,
+    ...(worker.engine === 'mock'
+      ? {
+          BUSBAR_PROFILE: worker.profile,
+          BUSBAR_KV_BLOCKS: worker.kvBlocks,
+          BUSBAR_MOCK_SPEED: worker.speed,
+          BUSBAR_KV_BYTES_PER_TOKEN: options.kvBytesPerToken,
+        }
+      : {
+          BUSBAR_VLLM_URL: worker.url,
+          BUSBAR_VLLM_COMMAND: options.vllm?.command,
+          BUSBAR_VLLM_ARGS: options.vllm?.args,
+          BUSBAR_KV_CONNECTOR: options.vllm?.kvConnector,
+        }),
+  };
+}
+
 function spec(
   input: PlanInput,
   role: ServiceRole,
   position: number,
-  settings: Record<string, string>,
+  settings: Settings,
 ): ProcessSpec {
   const name = `${role}-${position}`;
   const id = `${name}-${input.suffix}`;
+  const decided: Record<string, string> = {};
+  for (const [key, value] of Object.entries(settings)) {
+    if (value !== undefined) decided[key] = String(value);
+  }
   return {
     role,
     id,
     command: input.node,
     args: [...NODE_FLAGS[role], join(input.root, 'services', role, 'src', 'main.ts')],
     env: serviceEnv(input.env, role, {
-      ...settings,
+      ...decided,
       BUSBAR_ID: id,
       BUSBAR_NATS_URL: input.natsUrl,
       BUSBAR_NAMESPACE: input.namespace,
