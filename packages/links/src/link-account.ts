@@ -1,8 +1,6 @@
 /** What a probe of a link found. */
 export interface ProbeResult {
-  /** Bytes that came, and the time from the first to the last of them. */
-  bytes: number;
-  durationMs: number;
+  bytesPerMs: number;
   /** Time of an exchange that carries nothing. */
   latencyMs: number;
 }
@@ -77,8 +75,8 @@ export class LinkAccount {
     else this.#learnLatency(bytes, chargedMs, durationMs);
   }
 
-  probed({ bytes, durationMs, latencyMs }: ProbeResult, nowMs: number): void {
-    if (bytes > 0 && durationMs > 0) this.#probe = { bytesPerMs: bytes / durationMs, atMs: nowMs };
+  probed({ bytesPerMs, latencyMs }: ProbeResult, nowMs: number): void {
+    if (bytesPerMs > 0) this.#probe = { bytesPerMs, atMs: nowMs };
     this.#latencyMs ??= latencyMs;
   }
 

@@ -82,7 +82,7 @@ suite('small transfers and probes', () => {
   test('a probe speaks for the link until a large transfer does; small ones teach the latency', () => {
     const ledger = new LinkLedger('d', 'nixl');
     assert.equal(ledger.figures('p'), undefined);
-    const probe = { bytes: 4 * MIB, durationMs: 4, latencyMs: 0.2 };
+    const probe = { bytesPerMs: MIB, latencyMs: 0.2 };
     assert.deepEqual(pick(ledger.probed('p', probe, 0)), ['probe', MIB, 0.2]);
     let nowMs = 10;
     for (let i = 0; i < 30; i++) {
@@ -117,7 +117,7 @@ suite('small transfers and probes', () => {
       const ledger = new LinkLedger('d', protocol);
       ledger.began(1, 'p', 0);
       ledger.ended(1, { outcome: 'ok', bytes: 100 * MIB }, 100);
-      const probe = { bytes: probeRate * 10, durationMs: 10, latencyMs: 1 };
+      const probe = { bytesPerMs: probeRate, latencyMs: 1 };
       assert.equal(ledger.probed('p', probe, 1_000).bytesPerMs, MIB, 'too early');
       assert.equal(ledger.probed('p', probe, 900_000).bytesPerMs, expected);
     }

@@ -58,6 +58,10 @@ const workAckSchema = z.discriminatedUnion('kind', [
       'WORKER_TOO_LONG',
       /** The engine failed. */
       'WORKER_FAULT',
+      /** This worker does not do this kind of work: whole requests on a prefill worker, say, or KV of another protocol. */
+      'WORKER_WRONG_KIND',
+      /** The KV that a prefill worker kept can no longer be fetched. */
+      'WORKER_KV_LOST',
     ]),
     message: z.string(),
     /** True when another worker may well take the same request. */
