@@ -4,4 +4,8 @@ export {
   type MockEngineOptions,
 } from './mock-engine.ts';
 export type * from './port.ts';
+export { TRANSFER_ERRORS, TransferError, type TransferErrorCode } from './transfer/errors.ts';
+export { probeLink } from './transfer/link-probe.ts';
+export { createTransferServer } from './transfer/transfer-server.ts';
 export type * from './transfer/types.ts';
+export { MAX_PROBE_BYTES } from './transfer/wire.ts';
