@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { AppError } from '@busbar/base';
 import { createRegistry } from '@busbar/telemetry';
+import { z } from 'zod';
+import { adminAction } from './admin-action.ts';
 import { type AdminServer, startAdminServer } from './admin-server.ts';
 import { ServiceError } from './errors.ts';
 import type { Check } from './port.ts';
 import { summarize } from './readiness.ts';
 
+let more = (): Promise<string> => Promise.resolve('');
 const WHO = { role: 'router', id: 'router-1', state: 'ready' } as const;
 
 async function withServer(
@@ -24,6 +28,15 @@ async function withServer(
         throw new Error('no');
       },
     }),
+    actions: () => ({
+      '/double': adminAction(z.strictObject({ value: z.int() }), ({ value }) =>
+        Promise.resolve({ value: value * 2 }),
+      ),
+      '/refused': adminAction(z.object({}), () =>
+        Promise.reject(new AppError('X_NO', 'the engine says no')),
+      ),
+    }),
+    metricsText: () => more(),
   });
   try {
     await use(server);
@@ -80,5 +93,46 @@ test('a port in use is a sentence', async () => {
         error.code === 'SERVICE_ADMIN_PORT' &&
         error.message.includes(`${port} on 127.0.0.1 is in use by another process`),
     );
+  });
+});
+
+test('an action takes JSON of its shape and nothing else', async () => {
+  await withServer([], async ({ url }) => {
+    const post = async (path: string, body: string, type = 'application/json') => {
+      const init = { method: 'POST', headers: { 'content-type': type }, body };
+      const response = await fetch(url + path, init);
+      return { status: response.status, body: await response.text() };
+    };
+    assert.deepEqual(await post('/double', '{"value":21}'), {
+      status: 200,
+      body: '{"value":42}\n',
+    });
+    assert.equal((await post('/double', '{"value":21}', 'text/plain')).status, 415);
+    assert.equal((await post('/double', '{"value":')).status, 400);
+    assert.match((await post('/double', '{"value":"x"}')).body, /at value/);
+    assert.equal((await post('/double', '{"value":1,"other":2}')).status, 400);
+    assert.equal((await post('/double', `{"value":1${' '.repeat(70_000)}}`)).status, 413);
+    const refused = await post('/refused', '');
+    assert.equal(refused.status, 409);
+    assert.deepEqual(JSON.parse(refused.body), {
+      status: 'error',
+      code: 'X_NO',
+      message: 'the engine says no',
+    });
+    const got = await fetch(`${url}/double`);
+    assert.deepEqual([got.status, got.headers.get('allow')], [405, 'POST']);
+    assert.equal((await post('/nowhere', '{}')).status, 405);
+  });
+});
+
+test('more metrics follow those of the process, and the page stands without them', async () => {
+  await withServer([], async ({ url }) => {
+    more = () => Promise.resolve('engine_things 1\n');
+    assert.match((await get(`${url}/metrics`)).body, /process_cpu[^]*\nengine_things 1\n$/);
+    more = () => Promise.reject(new Error('engine is away'));
+    const page = await get(`${url}/metrics`);
+    assert.equal(page.status, 200);
+    assert.match(page.body, /process_cpu/);
+    more = () => Promise.resolve('');
   });
 });

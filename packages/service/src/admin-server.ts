@@ -1,10 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { networkInterfaces } from 'node:os';
 import { messageOf } from '@busbar/base';
 import type { Registry } from 'prom-client';
-import { ServiceError } from './errors.ts';
+import { type AdminAction, runAction } from './admin-action.ts';
 import type { Readiness } from './port.ts';
-import { reachableHost } from './reachable-host.ts';
+import { portError } from './port-error.ts';
+import { advertisedHost } from './reachable-host.ts';
+import { sendJson } from './send-json.ts';
 
 const MAX_CONNECTIONS = 128;
 const REQUEST_TIMEOUT_MS = 10_000;
@@ -16,6 +17,10 @@ export interface AdminOptions {
   readiness: () => Readiness;
   /** Asked at each request, so that routes may appear after the start. */
   routes: () => Readonly<Record<string, () => unknown>>;
+  /** POST routes, likewise. */
+  actions?: () => Readonly<Record<string, AdminAction>>;
+  /** Added to the metrics of the registry. */
+  metricsText?: () => Promise<string>;
 }
 
 export interface AdminServer {
@@ -37,7 +42,7 @@ export async function startAdminServer(options: AdminOptions): Promise<AdminServ
   const address = server.address();
   const port = typeof address === 'object' && address !== null ? address.port : options.port;
   return {
-    url: `http://${reachableHost(options.host, networkInterfaces())}:${port}`,
+    url: `http://${advertisedHost(options.host)}:${port}`,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
@@ -49,12 +54,8 @@ export async function startAdminServer(options: AdminOptions): Promise<AdminServ
 function listen(server: Server, { host, port }: AdminOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
-      const reason =
-        error.code === 'EADDRINUSE'
-          ? 'is in use by another process'
-          : `cannot be opened: ${error.message}`;
-      const sentence = `Admin port ${port} on ${host} ${reason}; choose another with BUSBAR_ADMIN_PORT (0 takes a free one).`;
-      reject(new ServiceError('SERVICE_ADMIN_PORT', sentence, { cause: error }));
+      const fault = { what: 'Admin port', host, port, variable: 'BUSBAR_ADMIN_PORT' };
+      reject(portError(error, { ...fault, code: 'SERVICE_ADMIN_PORT' }));
     });
     server.listen(port, host, () => resolve());
   });
@@ -66,6 +67,13 @@ async function answer(
   response: ServerResponse,
 ): Promise<void> {
   const path = (request.url ?? '/').split('?', 1)[0] ?? '/';
+  const actions = options.actions?.() ?? {};
+  const action = Object.hasOwn(actions, path) ? actions[path] : undefined;
+  if (action !== undefined) {
+    if (request.method === 'POST') return runAction(action, request, response);
+    response.setHeader('allow', 'POST');
+    return sendJson(response, 405, { status: 'error', message: 'only POST' });
+  }
   if (request.method !== 'GET' && request.method !== 'HEAD') {
     response.setHeader('allow', 'GET, HEAD');
     return sendJson(response, 405, { status: 'error', message: 'only GET and HEAD' });
@@ -77,24 +85,25 @@ async function answer(
   }
   if (path === '/metrics') {
     response.setHeader('content-type', options.registry.contentType);
-    response.end(await options.registry.metrics());
+    const own = await options.registry.metrics();
+    // What another process says must not cost this process its own page.
+    const more = (await options.metricsText?.().catch(() => '')) ?? '';
+    response.end(more === '' ? own : `${own}\n${more}`);
     return;
   }
   const routes = options.routes();
   const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
   if (route !== undefined) return sendJson(response, 200, route());
-  const paths = ['/live', '/ready', '/health', '/metrics', ...Object.keys(routes)];
+  const paths = [
+    '/live',
+    '/ready',
+    '/health',
+    '/metrics',
+    ...Object.keys(routes),
+    ...Object.keys(actions),
+  ];
   sendJson(response, 404, {
     status: 'error',
     message: `no such path; there are ${paths.join(', ')}`,
   });
-}
-
-function sendJson(response: ServerResponse, status: number, body: unknown): void {
-  if (response.headersSent) {
-    response.destroy();
-    return;
-  }
-  response.writeHead(status, { 'content-type': 'application/json' });
-  response.end(`${JSON.stringify(body)}\n`);
 }

@@ -1,3 +1,4 @@
+export { type AdminAction, adminAction } from './admin-action.ts';
 export { type BaseConfig, baseConfigSchema, baseFields } from './base-config.ts';
 export {
   type ConfigSchema,
@@ -10,5 +11,7 @@ export { ServiceError, type ServiceErrorCode } from './errors.ts';
 export { field } from './fields.ts';
 export { LeaseGrace } from './lease-grace.ts';
 export type * from './port.ts';
+export { portError } from './port-error.ts';
+export { advertisedHost } from './reachable-host.ts';
 export { runService, type ServiceDefinition } from './run-service.ts';
 export { systemClock } from './system.ts';

@@ -3,6 +3,7 @@ import type { Bus } from '@busbar/bus';
 import type { BucketNames, EventKind, Instance, Role, Subjects } from '@busbar/protocol';
 import type { Logger, Tracer } from '@busbar/telemetry';
 import type { Registry } from 'prom-client';
+import type { AdminAction } from './admin-action.ts';
 
 /** What the shell gives to every service. */
 export interface ServiceContext {
@@ -24,6 +25,10 @@ export interface ServiceContext {
   publishEvent(kind: EventKind, subject: string, data: Record<string, unknown>): void;
   /** What `/ready` says now: the service's own checks, the bus and the lease. */
   readiness(): Readiness;
+  /** Fires when the process is to stop, also while `create` still runs: a start that takes long ends then and rejects. */
+  stopping: AbortSignal;
+  /** While `create` runs: what it is at, in words. `/ready` shows it. */
+  reportStart(phase: string): void;
   /** Changes what the lease in bucket `instances` says; the shell keeps the lease itself. */
   updateInstance(change: Partial<Pick<Instance, 'worker' | 'state'>>): void;
 }
@@ -51,6 +56,12 @@ export interface Service {
   checks(): Check[];
   /** More GET routes of the admin port: path to a function whose result is sent as JSON. */
   readonly adminRoutes?: Readonly<Record<string, () => unknown>>;
+  /** POST routes of the admin port: path to what it does. */
+  readonly adminActions?: Readonly<Record<string, AdminAction>>;
+  /** More Prometheus text for `/metrics`. Must have a limit of its own; when it rejects the page goes without it. */
+  metricsText?(): Promise<string>;
+  /** How long `stop` may take, in ms; 3 s when absent. */
+  readonly stopMs?: number;
   /** Take no new work, finish what runs. Resolves when nothing is left or `signal` fires. */
   drain(signal: AbortSignal): Promise<void>;
   /** Release everything at once. */

@@ -1,5 +1,5 @@
 import { isIPv6 } from 'node:net';
-import type { NetworkInterfaceInfo } from 'node:os';
+import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os';
 
 export type Interfaces = Readonly<Record<string, readonly NetworkInterfaceInfo[] | undefined>>;
 
@@ -12,6 +12,11 @@ const LOOPBACK = { IPv4: '127.0.0.1', IPv6: '::1' };
 export function reachableHost(host: string, interfaces: Interfaces): string {
   const address = host === '0.0.0.0' || host === '::' ? ownAddress(host, interfaces) : host;
   return isIPv6(address) ? `[${address}]` : address;
+}
+
+/** `reachableHost` with the interfaces of this machine. */
+export function advertisedHost(host: string): string {
+  return reachableHost(host, networkInterfaces());
 }
 
 function ownAddress(wildcard: '0.0.0.0' | '::', interfaces: Interfaces): string {

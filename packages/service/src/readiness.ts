@@ -20,6 +20,8 @@ export function shellChecks(facts: {
   busStatus: BusStatus;
   isLeaseHeld: boolean;
   isDraining: boolean;
+  /** What the start is at. */
+  startDetail: string;
 }): Check[] {
   const isConnected = facts.busStatus === 'connected';
   const checks = [
@@ -36,7 +38,7 @@ export function shellChecks(facts: {
         : 'no confirmed lease: others count this process as gone',
     },
   ];
-  if (!facts.isStarted) checks.push({ name: 'started', ok: false, detail: 'starting' });
+  if (!facts.isStarted) checks.push({ name: 'started', ok: false, detail: facts.startDetail });
   if (facts.isDraining) {
     checks.push({ name: 'accepting', ok: false, detail: 'draining: takes no new work' });
   }

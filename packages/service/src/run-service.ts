@@ -1,4 +1,3 @@
-import { constants } from 'node:os';
 import { AppError, messageOf } from '@busbar/base';
 import type { Role } from '@busbar/protocol';
 import { createLogger, type Logger } from '@busbar/telemetry';
@@ -7,13 +6,15 @@ import { type ConfigSchema, loadConfig, redactConfig } from './config.ts';
 import { connectWithRetry } from './connect.ts';
 import type { ServiceFactory } from './port.ts';
 import { type Shell, startShell } from './shell.ts';
+import { exitOnSignals, listenForStop, type StopDemand } from './stop-demand.ts';
 import { newProcessId } from './system.ts';
 import { connectTo } from './transport.ts';
 
 const CONNECT_WAIT_MS = 6_000;
 const EXIT_FAILED = 1;
 const EXIT_CONFIG = 2;
-const SIGNAL_EXIT_BASE = 128;
+/** A start that was asked to stop and has not ended after this is left to the system: an engine may need its 10 s of grace. */
+const START_STOP_MS = 20_000;
 
 export interface ServiceDefinition<Config extends BaseConfig> {
   /** `baseFields` and the service's own fields in one zod object. */
@@ -24,7 +25,8 @@ export interface ServiceDefinition<Config extends BaseConfig> {
 
 /**
  * Runs one service as this process: configuration from `env`, bus, lease, admin server, signals. The first SIGTERM or SIGINT
- * drains and exits with 0, a second one exits at once. Exit code 2: wrong configuration; 1: cannot start, or a fault.
+ * drains and exits with 0, a second one ends the drain (running streams get their error), a third exits at once. Exit code 2: wrong
+ * configuration; 1: cannot start, or a fault.
  */
 export async function runService<Config extends BaseConfig>(
   role: Role,
@@ -37,23 +39,27 @@ export async function runService<Config extends BaseConfig>(
     log = createLogger({ level: config.logLevel, format: config.logFormat, base: { role, id } });
     log.debug({ config: redactConfig(definition.configSchema, config), origins }, 'configuration');
     exitOnFault(log);
-    for (const signal of SIGNALS) process.on(signal, exitAtOnce);
+    exitOnSignals();
     const bus = await connectWithRetry(() => connectTo(config.natsUrl, id, log), {
       url: config.natsUrl,
       waitMs: CONNECT_WAIT_MS,
       log,
     });
+    const demand = listenForStop(bus, log);
     const otlpEndpoint = definition.env['OTEL_EXPORTER_OTLP_ENDPOINT'];
-    const shell = await startShell({
-      role,
-      id,
-      config,
-      create: definition.create,
-      bus,
-      log,
-      ...(otlpEndpoint === undefined ? {} : { otlpEndpoint }),
-    });
-    stopOnSignals(shell, log);
+    const shell = await startOrStop(demand, log, () =>
+      startShell({
+        role,
+        id,
+        config,
+        create: definition.create,
+        bus,
+        log,
+        stopping: demand.signal,
+        ...(otlpEndpoint === undefined ? {} : { otlpEndpoint }),
+      }),
+    );
+    shutDownOnDemand(shell, demand, log);
   } catch (error) {
     if (error instanceof AppError) {
       for (const sentence of error.message.split('\n'))
@@ -65,36 +71,45 @@ export async function runService<Config extends BaseConfig>(
   }
 }
 
-const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
-
-/** As the first process of a container there is no default action: a start that hangs could not be ended otherwise. */
-function exitAtOnce(signal: NodeJS.Signals): void {
-  process.exit(SIGNAL_EXIT_BASE + constants.signals[signal]);
+/** A start that fails because it was asked to stop is a stop in good order. */
+async function startOrStop(
+  demand: StopDemand,
+  log: Logger,
+  start: () => Promise<Shell>,
+): Promise<Shell> {
+  const giveUp = (): void => {
+    const end = (): never => {
+      log.error({ limitMs: START_STOP_MS }, 'the start could not be stopped in time');
+      process.exit(EXIT_FAILED);
+    };
+    setTimeout(end, START_STOP_MS).unref();
+  };
+  demand.signal.addEventListener('abort', giveUp, { once: true });
+  try {
+    return await start();
+  } catch (error) {
+    if (!demand.signal.aborted) throw error;
+    log.info({ reason: messageOf(error) }, 'stopped while starting');
+    process.exit(demand.exitCode);
+  } finally {
+    demand.signal.removeEventListener('abort', giveUp);
+  }
 }
 
-function stopOnSignals(shell: Shell, log: Logger): void {
-  let isStopping = false;
-  const stop = (why: string, exitCode: number): void => {
-    isStopping = true;
-    log.info({}, why);
+function shutDownOnDemand(shell: Shell, demand: StopDemand, log: Logger): void {
+  const stop = (): void => {
     shell.shutdown().then(
-      () => process.exit(exitCode),
+      () => process.exit(demand.exitCode),
       (error: unknown) => {
         log.error({ reason: messageOf(error) }, 'could not stop in good order');
         process.exit(EXIT_FAILED);
       },
     );
   };
-  for (const signal of SIGNALS) {
-    process.off(signal, exitAtOnce);
-    process.on(signal, () => {
-      if (isStopping) exitAtOnce(signal);
-      stop(`${signal}: draining`, 0);
-    });
-  }
-  shell.context.bus.onStatus((change) => {
-    if (change === 'closed' && !isStopping) stop('the connection to NATS is lost for good', 1);
-  });
+  demand.hurry.addEventListener('abort', () => shell.hurry(), { once: true });
+  if (demand.hurry.aborted) shell.hurry();
+  if (demand.signal.aborted) stop();
+  else demand.signal.addEventListener('abort', stop, { once: true });
 }
 
 /** A fault that nobody expected leaves a state that nobody can trust: say it and end. */

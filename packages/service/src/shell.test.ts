@@ -38,6 +38,7 @@ async function start(
   script: Script,
   env: Record<string, string> = {},
   create?: (context: ServiceContext) => Promise<Service>,
+  stopping?: AbortSignal,
 ): Promise<Shell> {
   const { config } = loadConfig(baseConfigSchema, env);
   const service = (): Service => ({
@@ -58,6 +59,7 @@ async function start(
     create: create ?? (() => Promise.resolve(service())),
     bus: network.connect(),
     log,
+    ...(stopping === undefined ? {} : { stopping }),
   });
 }
 
@@ -128,6 +130,54 @@ test('a drain ends at its limit and the service is stopped all the same', async 
   assert.ok(aborted);
   assert.deepEqual(script.calls, ['drain', 'stop']);
   assert.ok(performance.now() - beganMs < 2_000);
+});
+
+test('a drain ends when the person hurries', async () => {
+  const script = newScript();
+  script.drain = (signal) =>
+    new Promise((resolve) => signal.addEventListener('abort', () => resolve()));
+  const shell = await start(new MemoryNetwork(), script, { BUSBAR_DRAIN_MS: '3600000' });
+  const ended = shell.shutdown();
+  await until('the drain', () => script.calls.includes('drain'));
+  shell.hurry();
+  await ended;
+  assert.deepEqual(script.calls, ['drain', 'stop']);
+});
+
+test('a long start says what it is at', async () => {
+  const network = new MemoryNetwork();
+  const observer = network.connect();
+  let seen = '';
+  const slow = async (context: ServiceContext): Promise<Service> => {
+    context.reportStart('loading the model');
+    const entries = await (await observer.bucket(NAMES.instances)).entries();
+    const { adminUrl } = decodeInstance(entries[0]!.value);
+    seen = await (await fetch(`${adminUrl}/ready`)).text();
+    return { checks: () => [], drain: () => Promise.resolve(), stop: () => Promise.resolve() };
+  };
+  const shell = await start(network, newScript(), {}, slow);
+  assert.match(seen, /"name":"started","ok":false,"detail":"loading the model"/);
+  await shell.shutdown();
+  await observer.close();
+});
+
+test('a start that is asked to stop ends, and leaves no lease and no port behind', async () => {
+  const network = new MemoryNetwork();
+  const observer = network.connect();
+  const stopping = new AbortController();
+  let adminUrl = '';
+  const slow = async (context: ServiceContext): Promise<Service> => {
+    const entries = await (await observer.bucket(NAMES.instances)).entries();
+    adminUrl = decodeInstance(entries[0]!.value).adminUrl ?? '';
+    return new Promise((_, reject) => {
+      context.stopping.addEventListener('abort', () => reject(new Error('told to stop')));
+      stopping.abort();
+    });
+  };
+  await assert.rejects(start(network, newScript(), {}, slow, stopping.signal), /told to stop/);
+  assert.deepEqual(await (await observer.bucket(NAMES.instances)).entries(), []);
+  await assert.rejects(fetch(`${adminUrl}/live`));
+  await observer.close();
 });
 
 test('a service that cannot be created leaves no lease and no port behind', async () => {

@@ -10,6 +10,7 @@ import {
   type Role,
 } from '@busbar/protocol';
 import { createRegistry, createTracer, type Logger } from '@busbar/telemetry';
+import type { Registry } from 'prom-client';
 import { type AdminServer, startAdminServer } from './admin-server.ts';
 import type { BaseConfig } from './base-config.ts';
 import { logBusChanges } from './connect.ts';
@@ -30,6 +31,8 @@ export interface ShellOptions<Config extends BaseConfig> {
   bus: Bus;
   log: Logger;
   otlpEndpoint?: string;
+  /** Fires when the process is to stop; a start that still runs is told. */
+  stopping?: AbortSignal;
 }
 
 /** A process's service with everything around it. */
@@ -39,6 +42,8 @@ export interface Shell {
   readiness(): Readiness;
   /** Drains for at most `drainMs`, stops the service, gives back the lease and closes the bus. Idempotent. */
   shutdown(): Promise<void>;
+  /** Ends the wait for running requests: `shutdown` goes on as if `drainMs` had passed. */
+  hurry(): void;
 }
 
 /**
@@ -54,7 +59,14 @@ export async function startShell<Config extends BaseConfig>(
   const buckets = bucketNames(config.namespace);
   const registry = createRegistry({ role, id });
   const epoch = newEpoch();
-  const parts: Parts = { service: undefined, registration: undefined, admin: undefined };
+  const parts: Parts = {
+    service: undefined,
+    registration: undefined,
+    admin: undefined,
+    startDetail: 'starting',
+  };
+  const stopping = new AbortController();
+  const impatience = new AbortController();
   const tracer = await createTracer({
     endpoint: options.otlpEndpoint,
     serviceName: `busbar-${role}`,
@@ -74,26 +86,20 @@ export async function startShell<Config extends BaseConfig>(
     log,
     tracer,
     registry,
-    publishEvent: createEventPublisher({
-      bus,
-      subjects,
-      clock: systemClock,
-      log,
-      source: `/busbar/${config.namespace}/${role}/${id}`,
-      epoch,
-    }),
+    publishEvent: eventsOf(options, epoch),
     readiness,
+    stopping: AbortSignal.any([stopping.signal, ...(options.stopping ? [options.stopping] : [])]),
+    reportStart: (detail) => {
+      parts.startDetail = detail;
+    },
     updateInstance: (change) => parts.registration?.update(change),
   };
-  const stop = once(() => stopAll(parts, context, config.drainMs));
+  const stop = once(() => {
+    stopping.abort(new Error('the process stops'));
+    return stopAll(parts, context, config.drainMs, impatience.signal);
+  });
   try {
-    parts.admin = await startAdminServer({
-      host: config.adminHost,
-      port: config.adminPort,
-      registry,
-      readiness,
-      routes: () => parts.service?.adminRoutes ?? {},
-    });
+    parts.admin = await startAdmin(config, registry, readiness, parts);
     const instance = firstInstance(context, parts.admin.url);
     parts.registration = await register(await bus.bucket(buckets.instances), instance, log);
     parts.service = await options.create(context, config);
@@ -102,13 +108,51 @@ export async function startShell<Config extends BaseConfig>(
     throw error;
   }
   void announceReady(parts, readiness, log);
-  return { context, adminUrl: parts.admin.url, readiness, shutdown: stop };
+  return {
+    context,
+    adminUrl: parts.admin.url,
+    readiness,
+    shutdown: stop,
+    hurry: () => impatience.abort(),
+  };
+}
+
+function eventsOf(
+  { role, id, config, bus, log }: Omit<ShellOptions<BaseConfig>, 'create'>,
+  epoch: number,
+): ServiceContext['publishEvent'] {
+  return createEventPublisher({
+    bus,
+    subjects: createSubjects(config.namespace),
+    clock: systemClock,
+    log,
+    source: `/busbar/${config.namespace}/${role}/${id}`,
+    epoch,
+  });
+}
+
+function startAdmin(
+  config: BaseConfig,
+  registry: Registry,
+  readiness: () => Readiness,
+  parts: Parts,
+): Promise<AdminServer> {
+  return startAdminServer({
+    host: config.adminHost,
+    port: config.adminPort,
+    registry,
+    readiness,
+    routes: () => parts.service?.adminRoutes ?? {},
+    actions: () => parts.service?.adminActions ?? {},
+    metricsText: () => parts.service?.metricsText?.() ?? Promise.resolve(''),
+  });
 }
 
 interface Parts {
   service: Service | undefined;
   registration: Registration | undefined;
   admin: AdminServer | undefined;
+  startDetail: string;
 }
 
 function firstInstance(context: ServiceContext, adminUrl: string): Instance {
@@ -132,6 +176,7 @@ function readinessOf(role: Role, id: string, bus: Bus, parts: Parts): Readiness 
     busStatus: bus.status,
     isLeaseHeld: parts.registration?.isHeld ?? false,
     isDraining: state === 'draining',
+    startDetail: parts.startDetail,
   });
   checks.push(...(parts.service?.checks() ?? []));
   return summarize({ role, id, state }, checks);
@@ -149,14 +194,19 @@ async function announceReady(parts: Parts, readiness: () => Readiness, log: Logg
   }
 }
 
-async function stopAll(parts: Parts, context: ServiceContext, drainMs: number): Promise<void> {
+async function stopAll(
+  parts: Parts,
+  context: ServiceContext,
+  drainMs: number,
+  impatience: AbortSignal,
+): Promise<void> {
   const { log } = context;
   parts.registration?.update({ state: 'draining' });
   const service = parts.service;
   if (service !== undefined) {
-    const signal = AbortSignal.timeout(drainMs);
+    const signal = AbortSignal.any([impatience, AbortSignal.timeout(drainMs)]);
     await step('drain', drainMs + STEP_LIMIT_MS, log, () => service.drain(signal));
-    await step('stop', STEP_LIMIT_MS, log, () => service.stop());
+    await step('stop', service.stopMs ?? STEP_LIMIT_MS, log, () => service.stop());
   }
   await step('lease', STEP_LIMIT_MS, log, () => parts.registration?.release());
   await step('tracer', STEP_LIMIT_MS, log, () => context.tracer.shutdown());

@@ -44,6 +44,8 @@ export function createTestContext(role: Role, bus: Bus, id = `${role}-test`): Te
     tracer: NOOP_TRACER,
     registry: createRegistry({ role, id }),
     publishEvent: (kind, subject, data) => void events.push({ kind, subject, data }),
+    stopping: new AbortController().signal,
+    reportStart: () => {},
     readiness: () => summarize({ role, id, state: 'ready' }, []),
     updateInstance: (change) => void instanceChanges.push(change),
     events,

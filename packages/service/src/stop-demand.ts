@@ -1,0 +1,60 @@
+import { constants } from 'node:os';
+import type { Bus } from '@busbar/bus';
+import type { Logger } from '@busbar/telemetry';
+
+const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
+const SIGNAL_EXIT_BASE = 128;
+const EXIT_FAILED = 1;
+
+/** That this process should end, and why. */
+export interface StopDemand {
+  /** Fires once. */
+  readonly signal: AbortSignal;
+  /** Fires at a second signal: running requests get their error now. */
+  readonly hurry: AbortSignal;
+  /** What to exit with when everything was stopped in good order. */
+  readonly exitCode: number;
+}
+
+/** As the first process of a container there is no default action: a start that hangs could not be ended otherwise. */
+export function exitAtOnce(signal: NodeJS.Signals): void {
+  process.exit(SIGNAL_EXIT_BASE + constants.signals[signal]);
+}
+
+/** Until `listenForStop`: nothing is held yet, so a signal ends the process. */
+export function exitOnSignals(): void {
+  for (const signal of SIGNALS) process.on(signal, exitAtOnce);
+}
+
+/** From now on the first signal, and a bus that is lost for good, ask for a stop; a second signal ends the drain, a third the process. */
+export function listenForStop(bus: Bus, log: Logger): StopDemand {
+  const controller = new AbortController();
+  const impatience = new AbortController();
+  let exitCode = 0;
+  const ask = (why: string, code: number): void => {
+    exitCode = code;
+    log.info({}, why);
+    controller.abort(new Error(why));
+  };
+  for (const signal of SIGNALS) {
+    process.off(signal, exitAtOnce);
+    process.on(signal, () => {
+      if (impatience.signal.aborted) exitAtOnce(signal);
+      if (controller.signal.aborted) {
+        log.info({}, `${signal} again: not waiting for running requests`);
+        impatience.abort();
+      } else ask(`${signal}: draining`, 0);
+    });
+  }
+  bus.onStatus((change) => {
+    if (change !== 'closed' || controller.signal.aborted) return;
+    ask('the connection to NATS is lost for good', EXIT_FAILED);
+  });
+  return {
+    signal: controller.signal,
+    hurry: impatience.signal,
+    get exitCode() {
+      return exitCode;
+    },
+  };
+}
