@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node
 import { join } from 'node:path';
 import { messageOf } from '@busbar/base';
 import { z } from 'zod';
+import { engineGroupSchema } from './engine-groups.ts';
 import { CliError } from './errors.ts';
 import { isAlive } from './process-table.ts';
 
@@ -28,6 +29,8 @@ const processSchema = z.object({
   logFile: z.string().optional(),
   /** As the lease told it at the start, so that it is known without NATS. */
   adminUrl: z.string().optional(),
+  /** Of a worker: what it started in groups of their own. */
+  engines: z.array(engineGroupSchema).optional(),
 });
 export type StackProcess = z.infer<typeof processSchema>;
 

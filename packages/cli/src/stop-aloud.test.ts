@@ -48,7 +48,7 @@ test('a stop that waits says for what, how long at most, and what Ctrl-C does', 
     out,
     [
       'Stopping front …',
-      'Running requests may finish, for up to 30 s. Ctrl-C ends them now.',
+      'Running requests may finish, for up to 30 s. Ctrl-C ends them now, each with an error.',
       'Killed, to wait no longer: front',
       '',
     ].join('\n'),

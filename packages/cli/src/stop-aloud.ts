@@ -14,7 +14,9 @@ export async function stopAloud(
 ): Promise<StopReport> {
   const patience = setTimeout(() => {
     const atMost = Math.ceil(state.drainMs / 1_000);
-    terminal.line(`Running requests may finish, for up to ${atMost} s. Ctrl-C ends them now.`);
+    terminal.line(
+      `Running requests may finish, for up to ${atMost} s. Ctrl-C ends them now, each with an error.`,
+    );
   }, SILENCE_MS);
   try {
     const report = await stopStack(
@@ -26,6 +28,11 @@ export async function stopAloud(
     if (report.killed.length > 0) {
       const why = hurry.aborted ? 'to wait no longer' : 'because they did not end';
       terminal.line(`Killed, ${why}: ${names(report.killed)}`);
+    }
+    for (const { groupId, members } of report.leftovers) {
+      terminal.line(
+        `Ended what a dead worker had left of its engine: process group ${groupId}, ${members.length === 1 ? '1 process' : `${members.length} processes`}.`,
+      );
     }
     return report;
   } finally {

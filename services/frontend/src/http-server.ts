@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Duplex } from 'node:stream';
 import { errorBody, invalid, type Problem } from '@busbar/openai';
 import { limit } from '@busbar/protocol';
-import { ServiceError } from '@busbar/service';
+import { portError } from '@busbar/service';
 import { AnswerWatch } from './answer-watch.ts';
 import { sendProblem } from './error-response.ts';
 import { requestIdOf } from './request-id.ts';
@@ -193,12 +193,8 @@ function onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
 function listen(server: Server, { host, port, reusePort }: HttpOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
-      const reason =
-        error.code === 'EADDRINUSE'
-          ? 'is in use by another process'
-          : `cannot be opened: ${error.message}`;
-      const sentence = `Port ${port} on ${host} ${reason}; choose another with BUSBAR_HTTP_PORT.`;
-      reject(new ServiceError('SERVICE_PORT', sentence, { cause: error }));
+      const fault = { what: 'Port', host, port, variable: 'BUSBAR_HTTP_PORT' };
+      reject(portError(error, { ...fault, code: 'SERVICE_PORT' }));
     });
     server.listen({ host, port, ...(reusePort ? { reusePort: true, exclusive: true } : {}) }, () =>
       resolve(),

@@ -16,7 +16,7 @@ import { startGuard } from '../up/guard.ts';
 import { checkNats, startNats } from '../up/nats.ts';
 import { parseUpOptions, type UpOptions } from '../up/options.ts';
 import { planProcesses } from '../up/plan.ts';
-import { waitForAnswer, waitForLeases } from '../up/ready.ts';
+import { startLimitMs, waitForAnswer, waitForLeases } from '../up/ready.ts';
 import { Stack } from '../up/stack.ts';
 
 /** What `up` works on once its flags are checked. */
@@ -83,8 +83,9 @@ async function start(job: UpJob): Promise<Bus> {
   const entries = specs.map((spec) => stack.launch(spec));
   const bus = await connectBus(stack.state.natsUrl, 'up');
   try {
-    await waitForLeases(stack, bus, entries, phases, signal);
-    await waitForAnswer(stack, phases, signal);
+    const limitMs = startLimitMs(options.engine);
+    await waitForLeases(stack, bus, entries, phases, limitMs, signal);
+    await waitForAnswer(stack, phases, limitMs, signal);
   } catch (error) {
     await bus.close().catch(() => {});
     throw error;

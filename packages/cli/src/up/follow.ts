@@ -1,11 +1,14 @@
 import type { Bus } from '@busbar/bus';
 import { createSubjects, decodeCloudEvent } from '@busbar/protocol';
 import type { CliContext } from '../context.ts';
+import { endEngineGroups } from '../engine-groups.ts';
 import { eventLine } from '../event-line.ts';
 import { readState } from '../state.ts';
 import { stopAloud } from '../stop-aloud.ts';
 import { fired } from '../wait.ts';
 import { describeExit, type Exit, type Stack } from './stack.ts';
+
+const ENGINE_GRACE_MS = 5_000;
 
 /**
  * Stays with a stack: tells its events and every process that ends. Ends in order when the signal fires; a second signal cuts
@@ -14,10 +17,13 @@ import { describeExit, type Exit, type Stack } from './stack.ts';
 export async function follow(context: CliContext, stack: Stack, bus: Bus): Promise<number> {
   const { terminal, signal } = context;
   tellEvents(context, stack, bus);
-  for (const exit of stack.exits) tellExit(context, exit);
-  stack.onExit((exit) => {
-    if (!isStopping(stack)) tellExit(context, exit);
-  });
+  const onExit = (exit: Exit): void => {
+    if (isStopping(stack)) return;
+    tellExit(context, exit);
+    void endEngines(context, exit);
+  };
+  for (const exit of stack.exits) onExit(exit);
+  stack.onExit(onExit);
   await fired(signal);
   if (isStopping(stack)) {
     terminal.line('The stack was stopped.');
@@ -39,6 +45,13 @@ function tellExit(context: CliContext, exit: Exit): void {
   const { terminal } = context;
   terminal.line(terminal.paint('red', describeExit(exit)));
   terminal.line('It is not started again: stop the stack (Ctrl-C) and start it anew.');
+}
+
+/** An engine of a worker that was killed would keep the accelerator for nobody. */
+async function endEngines({ terminal }: CliContext, { process }: Exit): Promise<void> {
+  for (const { groupId } of await endEngineGroups(process.engines ?? [], ENGINE_GRACE_MS)) {
+    terminal.line(`What it left of its engine was ended: process group ${groupId}.`);
+  }
 }
 
 function tellEvents(context: CliContext, stack: Stack, bus: Bus): void {

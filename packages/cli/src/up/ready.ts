@@ -6,14 +6,23 @@ import { CliError } from '../errors.ts';
 import { chatOnce } from '../http.ts';
 import type { Phases } from '../phases.ts';
 import { type StackProcess, stackUrl } from '../state.ts';
-import { count } from '../terminal.ts';
+import { count, seconds } from '../terminal.ts';
 import { until } from '../wait.ts';
+import type { UpOptions } from './options.ts';
 import type { Stack } from './stack.ts';
+import { StartProgress } from './start-progress.ts';
 
 /** From the first process to the first answer. Loading the tokenizer of a large model is most of it. */
-const START_TIMEOUT_MS = 60_000;
+const START_MS = 60_000;
+/** With vLLM: a worker gives its engine 30 minutes to read a large model from a network disk. */
+const VLLM_START_MS = 31 * 60_000;
 const POLL_MS = 50;
 const ATTEMPT_MS = 10_000;
+
+/** How long a stack with this engine may take until it answers. */
+export function startLimitMs(engine: UpOptions['engine']): number {
+  return engine === 'vllm' ? VLLM_START_MS : START_MS;
+}
 
 /**
  * Waits until every process of the stack holds a lease that says ready, and tells each as a phase. Throws CLI_START_FAILED when
@@ -24,8 +33,10 @@ export async function waitForLeases(
   bus: Bus,
   processes: readonly StackProcess[],
   phases: Phases,
+  limitMs: number,
   signal: AbortSignal,
 ): Promise<void> {
+  const progress = new StartProgress(phases);
   const waiting = new Map(processes.map((entry) => [entry.id, entry]));
   const done = await until(
     async () => {
@@ -38,17 +49,25 @@ export async function waitForLeases(
         if (instance.adminUrl !== undefined) stack.setAdminUrl(entry, instance.adminUrl);
         phases.done(describeInstance(instance));
       }
-      if (waiting.size > 0) phases.pending(`waiting for ${[...waiting.keys()].join(', ')}`);
+      if (waiting.size > 0) {
+        const starting = [...waiting.keys()].flatMap((id) => instances.get(id) ?? []);
+        if (await progress.ask(starting)) stack.recordEngines();
+        const texts = [...waiting.keys()].map((id) => progress.describe(id));
+        phases.pending(`waiting for ${texts.join(', ')} … ${seconds(phases.elapsedMs)}`);
+      }
       return waiting.size === 0 || undefined;
     },
-    { timeoutMs: START_TIMEOUT_MS - phases.elapsedMs, everyMs: POLL_MS, signal },
+    { timeoutMs: limitMs - phases.elapsedMs, everyMs: POLL_MS, signal },
   );
+  stack.recordEngines();
   signal.throwIfAborted();
   if (done === undefined) {
-    const names = [...waiting.values()].map((entry) => `${entry.id} (${entry.logFile})`);
+    const names = [...waiting.values()].map(
+      (entry) => `${progress.describe(entry.id)}, log ${entry.logFile}`,
+    );
     throw new CliError(
       'CLI_START_FAILED',
-      `not ready after ${START_TIMEOUT_MS / 1000} s: ${names.join(', ')}`,
+      `not ready after ${limitMs / 1000} s: ${names.join('; ')}`,
     );
   }
 }
@@ -57,6 +76,7 @@ export async function waitForLeases(
 export async function waitForAnswer(
   stack: Stack,
   phases: Phases,
+  limitMs: number,
   signal: AbortSignal,
 ): Promise<void> {
   const { state } = stack;
@@ -74,11 +94,11 @@ export async function waitForAnswer(
         });
       } catch (error) {
         last = messageOf(error);
-        phases.pending(`asking ${state.model}: ${last}`.slice(0, 100));
+        phases.pending(`asking ${state.model}: ${last}`);
         return undefined;
       }
     },
-    { timeoutMs: START_TIMEOUT_MS - phases.elapsedMs, everyMs: 100, signal },
+    { timeoutMs: Math.max(ATTEMPT_MS, limitMs - phases.elapsedMs), everyMs: 100, signal },
   );
   signal.throwIfAborted();
   if (answer === undefined) {
@@ -94,5 +114,6 @@ function describeInstance(instance: Instance): string {
   const { worker } = instance;
   if (worker === undefined) return `${instance.id} ready`;
   const tokens = count(worker.kvBlocks * worker.blockSize);
-  return `${instance.id} ready: ${worker.model}, KV cache of ${tokens} tokens (${count(worker.kvBlocks)} blocks of ${worker.blockSize})`;
+  const what = worker.role === 'prefill' ? `prefills ${worker.model}` : worker.model;
+  return `${instance.id} ready: ${what}, KV cache of ${tokens} tokens (${count(worker.kvBlocks)} blocks of ${worker.blockSize})`;
 }

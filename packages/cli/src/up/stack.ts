@@ -6,6 +6,7 @@ import { CliError } from '../errors.ts';
 import { logTail } from '../log-tail.ts';
 import { markOf } from '../process-table.ts';
 import { type StackProcess, type StackRole, type StackState, writeState } from '../state.ts';
+import { noteEngines } from '../stop.ts';
 
 /** What is needed to start one process. */
 export interface Launch {
@@ -98,6 +99,11 @@ export class Stack {
   setAdminUrl(entry: StackProcess, adminUrl: string): void {
     entry.adminUrl = adminUrl;
     writeState(this.stateDir, this.state);
+  }
+
+  /** Writes down what workers have started in groups of their own, so that it can be ended after them. */
+  recordEngines(): void {
+    if (noteEngines(this.state)) writeState(this.stateDir, this.state);
   }
 
   /** Throws CLI_START_FAILED with the end of its log when one process has ended. */
