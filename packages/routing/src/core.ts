@@ -1,6 +1,13 @@
 import type { Rng } from '@busbar/base';
 import { createKvIndex } from '@busbar/kv-index';
-import type { KvBatch, LifeEvent, RouteReply, WorkerInfo, WorkerLoad } from '@busbar/protocol';
+import type {
+  KvBatch,
+  LifeEvent,
+  LinkRecord,
+  RouteReply,
+  WorkerInfo,
+  WorkerLoad,
+} from '@busbar/protocol';
 import { AdmissionQueue, type Waiting } from './admission-queue.ts';
 import { Alarm } from './alarm.ts';
 import { BookingLedger } from './booking-ledger.ts';
@@ -12,7 +19,16 @@ import { Placer } from './placer.ts';
 import { createPolicy } from './policy.ts';
 import { RetiredEpochs } from './retired-epochs.ts';
 import { SlotPool } from './slot-pool.ts';
-import type { RequestEvent, RouterConfig, RouterCore, RouterEffect, WorkerView } from './types.ts';
+import { LinkTable } from './split/link-table.ts';
+import { PairTable } from './split/pair-table.ts';
+import type {
+  PairView,
+  RequestEvent,
+  RouterConfig,
+  RouterCore,
+  RouterEffect,
+  WorkerView,
+} from './types.ts';
 import { checkCore, viewOf } from './views.ts';
 import { WorkerColumns } from './worker-columns.ts';
 import type { WorkerPool } from './worker-pool.ts';
@@ -40,6 +56,8 @@ class Core implements RouterCore {
   readonly #columns = new WorkerColumns();
   readonly #retired = new RetiredEpochs();
   readonly #alarm = new Alarm();
+  readonly #links: LinkTable;
+  readonly #pairs: PairTable;
   readonly #queue: AdmissionQueue;
   readonly #ledger: BookingLedger;
   readonly #ingest: KvIngest;
@@ -49,6 +67,8 @@ class Core implements RouterCore {
 
   constructor(config: RouterConfig, rng: Rng) {
     this.#config = config;
+    this.#links = new LinkTable(config.disaggregation.assumedBytesPerMs);
+    this.#pairs = new PairTable(this.#links);
     this.#queue = new AdmissionQueue(config.queueLimit);
     const predicted = new HeldBlocks();
     const active = config.policy === 'kv' ? new HeldBlocks() : undefined;
@@ -95,6 +115,7 @@ class Core implements RouterCore {
       nowMs,
     });
     this.#table.add(row);
+    this.#pairs.onJoined(row, this.#table.partnersOf(info), effects);
     this.#ingest.start(row, nowMs, effects);
     this.#drain(nowMs, effects);
     return effects;
@@ -192,6 +213,18 @@ class Core implements RouterCore {
     return effects;
   }
 
+  onLink(record: LinkRecord, nowMs: number): RouterEffect[] {
+    const effects = this.#begin(nowMs);
+    this.#links.onRecord(record, nowMs);
+    return effects;
+  }
+
+  onLinkGone(prefillWorkerId: string, decodeWorkerId: string, nowMs: number): RouterEffect[] {
+    const effects = this.#begin(nowMs);
+    this.#links.onGone(prefillWorkerId, decodeWorkerId);
+    return effects;
+  }
+
   onTick(nowMs: number): RouterEffect[] {
     const effects = this.#begin(nowMs);
     const { bookingTtlMs, approximateTtlMs } = this.#config;
@@ -222,7 +255,13 @@ class Core implements RouterCore {
       .map((row) => viewOf(row, this.#columns, isAvailable(row, this.#lastMs, loadSilenceMs)));
   }
 
+  pairs(): PairView[] {
+    return this.#pairs.views(this.#lastMs);
+  }
+
   checkInvariants(): void {
+    this.#pairs.checkInvariants(this.#table.all());
+    this.#links.checkInvariants(0);
     checkCore(this.#table, this.#ledger, this.#index, this.#owners);
   }
 
@@ -233,6 +272,7 @@ class Core implements RouterCore {
 
   #removeWorker(row: WorkerRow, nowMs: number): void {
     this.#ledger.removeWhere((booking) => booking.row === row, nowMs);
+    this.#pairs.onLeft(row);
     row.dispose();
     this.#table.remove(row);
     this.#retired.add(row.workerId, row.epoch);

@@ -9,4 +9,11 @@ export const ROUTER_DEFAULTS: Readonly<Omit<RouterConfig, 'routerId' | 'policy'>
   bookingTtlMs: limit('bookingTtlMs'),
   approximateTtlMs: 120_000,
   eventGraceMs: 3_000,
+  disaggregation: {
+    mode: 'auto',
+    thresholdTokens: 1_024,
+    isStrict: false,
+    // 1 Gbit/s: on a faster link a wrong assumption only lasts until it is probed, on a slower one it would cost seconds.
+    assumedBytesPerMs: 125_000,
+  },
 };

@@ -1,4 +1,5 @@
 export { createRouterCore } from './core.ts';
 export { ROUTER_DEFAULTS } from './defaults.ts';
+export { pairRefusal } from './split/pair-refusal.ts';
 export type * from './types.ts';
-export { POLICIES } from './types.ts';
+export { DISAGGREGATION_MODES, POLICIES } from './types.ts';

@@ -2,7 +2,7 @@ import type { KvIndex } from '@busbar/kv-index';
 import type { KvBatch, Tier, WorkerLoad } from '@busbar/protocol';
 import type { Alarm } from './alarm.ts';
 import type { RetiredEpochs } from './retired-epochs.ts';
-import type { CacheTruth, RouterEffect } from './types.ts';
+import type { CacheTruth, RouterEffect, TruthCause } from './types.ts';
 import type { WorkerRow } from './worker-row.ts';
 
 /** A snapshot that does not come by then counts as failed. */
@@ -59,7 +59,7 @@ export class KvIngest {
     this.#move(
       row,
       'approximate',
-      'the worker announces that it sends no KV events',
+      ['not_announced', 'the worker announces that it sends no KV events'],
       nowMs,
       effects,
       0,
@@ -124,7 +124,7 @@ export class KvIngest {
     if (!isComplete) return this.onSyncFailed(row, nowMs, effects);
     row.syncAttempts = 0;
     if (row.truth.state !== 'events' && !row.truth.isFinal) {
-      this.#move(row, 'events', 'KV events arrive again', nowMs, effects);
+      this.#move(row, 'events', ['recovered', 'KV events arrive again'], nowMs, effects);
     }
     return this.#becomeReady(row);
   }
@@ -136,7 +136,7 @@ export class KvIngest {
       row.syncAttempts = 0;
       if (row.truth.state === 'events') {
         const reason = 'its block set could not be fetched, so a gap in its KV events stays open';
-        this.#move(row, 'approximate', reason, nowMs, effects);
+        this.#move(row, 'approximate', ['sync_failed', reason], nowMs, effects);
       } else {
         row.truth.retryAtMs = nowMs + RETRY_MS;
       }
@@ -168,7 +168,7 @@ export class KvIngest {
     if (row.truth.isFinal || row.truth.state !== 'events') return;
     row.truth.isFinal = true;
     const reason = `its blocks of ${row.info.blockSize} tokens are not those that frontends hash`;
-    this.#move(row, 'approximate', reason, nowMs, effects);
+    this.#move(row, 'approximate', ['block_size', reason], nowMs, effects);
   }
 
   /** Draws the consequences of the evidence and of time. True when the worker became ready. */
@@ -182,15 +182,16 @@ export class KvIngest {
     const divergence = truth.divergence();
     if (truth.state === 'events') {
       const missing = this.#usesEvents ? truth.missingEvents(nowMs, this.#graceMs) : undefined;
-      const reason = missing ?? divergence;
-      const retryMs = missing === undefined ? RETRY_MS : 0;
-      if (reason === undefined) this.#askGrace(row, nowMs, effects);
-      else this.#move(row, 'approximate', reason, nowMs, effects, retryMs);
+      if (missing !== undefined) {
+        this.#move(row, 'approximate', ['no_events', missing], nowMs, effects, 0);
+      } else if (divergence !== undefined) {
+        this.#move(row, 'approximate', ['divergence', divergence], nowMs, effects);
+      } else this.#askGrace(row, nowMs, effects);
     } else if (truth.state === 'approximate' && divergence !== undefined) {
-      this.#move(row, 'load-only', divergence, nowMs, effects);
+      this.#move(row, 'load-only', ['divergence', divergence], nowMs, effects);
     } else if (truth.state === 'load-only') {
       if (nowMs >= truth.retryAtMs) {
-        this.#move(row, 'approximate', 'its cache is tried again', nowMs, effects);
+        this.#move(row, 'approximate', ['retry', 'its cache is tried again'], nowMs, effects);
       } else this.#alarm.ask(truth.retryAtMs, effects);
     }
     return false;
@@ -226,7 +227,7 @@ export class KvIngest {
   #move(
     row: WorkerRow,
     to: CacheTruth,
-    reason: string,
+    [cause, reason]: readonly [TruthCause, string],
     nowMs: number,
     effects: RouterEffect[],
     retryMs = RETRY_MS,
@@ -242,6 +243,7 @@ export class KvIngest {
       from,
       to,
       reason,
+      cause,
     });
   }
 
@@ -261,7 +263,7 @@ export class KvIngest {
     if (!row.truth.isFinal) {
       row.truth.isFinal = true;
       const reason = `its KV events name rank ${dpRank} of ${row.info.dpRanks} announced`;
-      this.#move(row, 'approximate', reason, nowMs, effects);
+      this.#move(row, 'approximate', ['bad_rank', reason], nowMs, effects);
     }
     return false;
   }

@@ -8,6 +8,7 @@ import type {
   WorkerLoad,
 } from '@busbar/protocol';
 import { createRouterCore } from './core.ts';
+import { ROUTER_DEFAULTS } from './defaults.ts';
 import type { DecisionRecord, RouterConfig, RouterCore, RouterEffect } from './types.ts';
 
 /** What the tests of this package share. */
@@ -25,6 +26,7 @@ export const CONFIG: RouterConfig = {
   bookingTtlMs: 60_000,
   approximateTtlMs: 30_000,
   eventGraceMs: 2_000,
+  disaggregation: ROUTER_DEFAULTS.disaggregation,
 };
 
 export const INFO: WorkerInfo = {

@@ -1,6 +1,7 @@
 import type {
   KvBatch,
   LifeEvent,
+  LinkRecord,
   RouteReply,
   RouteRequest,
   Tier,
@@ -22,6 +23,24 @@ export type PolicyName = (typeof POLICIES)[number];
 /** What a router knows of the cache of a worker: exact events, its own guesses, or nothing. */
 export type CacheTruth = 'events' | 'approximate' | 'load-only';
 
+/** When a prompt is prefilled by a prefill worker and not by the worker that decodes it. */
+export const DISAGGREGATION_MODES = ['auto', 'always', 'never', 'threshold'] as const;
+export type DisaggregationMode = (typeof DISAGGREGATION_MODES)[number];
+
+export interface Disaggregation {
+  /** `auto` splits where that is predicted to be faster, `threshold` where many tokens are uncached. */
+  mode: DisaggregationMode;
+  /** For `threshold`: prompts are split when the worker that decodes would have to compute more tokens than this. */
+  thresholdTokens: number;
+  /**
+   * What must be split by `always` or `threshold` and cannot be is refused, and a split that fails is not repaired by a prefill at
+   * the decode worker. `auto` never must split, so for it only the second holds.
+   */
+  isStrict: boolean;
+  /** Rate of links between hosts of which nothing was measured. */
+  assumedBytesPerMs: number;
+}
+
 export interface RouterConfig {
   routerId: string;
   policy: PolicyName;
@@ -35,6 +54,7 @@ export interface RouterConfig {
   approximateTtlMs: number;
   /** Time after a prefill that must have stored blocks, without any KV event, until the worker is demoted. */
   eventGraceMs: number;
+  disaggregation: Disaggregation;
 }
 
 /** A placement request with what the shell knows about it. `key` names it in the effects. */
@@ -44,6 +64,17 @@ export interface RequestEvent {
   /** Two words a block; full blocks of the prompt only. */
   hashes: Uint32Array;
 }
+
+/** Why what is believed of a worker's cache changed; few values, for metrics. */
+export type TruthCause =
+  | 'no_events'
+  | 'not_announced'
+  | 'sync_failed'
+  | 'block_size'
+  | 'bad_rank'
+  | 'divergence'
+  | 'retry'
+  | 'recovered';
 
 /** What a router core asks its shell to do. Data only; the shell carries them out in order. */
 export type RouterEffect =
@@ -59,6 +90,25 @@ export type RouterEffect =
       from: CacheTruth;
       to: CacheTruth;
       reason: string;
+      cause: TruthCause;
+    }
+  /** These two workers serve one model and can never exchange KV. Told once for each pair of lives. */
+  | {
+      kind: 'pairRefused';
+      prefillWorkerId: string;
+      decodeWorkerId: string;
+      model: string;
+      reason: string;
+    }
+  /** The KV of a split request that this router placed has arrived. */
+  | {
+      kind: 'transferred';
+      prefillWorkerId: string;
+      decodeWorkerId: string;
+      bytes: number;
+      predictedMs: number;
+      /** From the end of the prefill to the first token of the decode worker, as this router heard of them. */
+      observedMs: number;
     }
   /** Call `onTick` at this time or earlier. */
   | { kind: 'wake'; atMs: number };
@@ -77,11 +127,85 @@ export interface DecisionRecord {
     terms: Record<string, number>;
     totalMs: number;
   }[];
+  /** Whether the prompt goes to a prefill worker, and why. Absent when that was not in question. */
+  split?: SplitRecord;
+}
+
+/** What a predicted rate rests on: transfers or a probe of this link, another link of the same hosts, or nothing at all. */
+export type RateSource = 'transfers' | 'probe' | 'sibling' | 'assumed';
+
+/** Why a request was split or not; few values, for metrics. */
+export type SplitCause =
+  /** Mode `auto`: the faster of both. */
+  | 'pays'
+  | 'does_not_pay'
+  /** The mode decides. */
+  | 'always'
+  | 'above_threshold'
+  | 'below_threshold'
+  /** No prefill worker is registered, none can exchange KV with a decode worker, or none can take the request now. */
+  | 'no_prefill'
+  | 'no_pair'
+  | 'prefill_unavailable';
+
+/** Both ways to serve one request, in milliseconds. */
+export interface SplitRecord {
+  mode: DisaggregationMode;
+  isSplit: boolean;
+  cause: SplitCause;
+  /** One sentence with the figures that decided. */
+  reason: string;
+  /** The best worker for the whole request: the terms of its placement and what its prefill costs its running decodes. */
+  local: {
+    workerId: string;
+    terms: Record<string, number>;
+    totalMs: number;
+  };
+  /** The best pair of workers; absent when there is none. */
+  pair?: {
+    prefillWorkerId: string;
+    decodeWorkerId: string;
+    /** Prompt tokens that are expected in the cache of either. */
+    prefillCachedTokens: number;
+    decodeCachedTokens: number;
+    /** KV that must be moved, in whole blocks, and what is booked ahead of it on the same link or hosts. */
+    bytes: number;
+    bytesAhead: number;
+    bytesPerMs: number;
+    latencyMs: number;
+    source: RateSource;
+    terms: Record<string, number>;
+    totalMs: number;
+  };
+  /** Pairs that were compared. */
+  comparedPairs: number;
+}
+
+/** What a router knows of one pair of workers of one model and of the way between them. */
+export interface PairView {
+  prefillWorkerId: string;
+  decodeWorkerId: string;
+  model: string;
+  /** Why they can never exchange KV; absent when they can. */
+  refusal?: string;
+  bytesPerMs: number;
+  latencyMs: number;
+  source: RateSource;
+  /** The last news of the link is so old that its rate may have changed. */
+  isStale: boolean;
+  /** Transfers failed lately: no request is split over it until this time of the router's clock. */
+  suspectUntilMs?: number;
+  transfers: number;
+  failures: number;
+  lastFailure?: string;
+  /** KV of placed requests that is not known to have arrived. */
+  bookedBytes: number;
 }
 
 export interface WorkerView {
   workerId: string;
   model: string;
+  role: WorkerInfo['role'];
   truth: CacheTruth;
   reason: string;
   isAvailable: boolean;
@@ -119,8 +243,14 @@ export interface RouterCore {
   onLife(frontendId: string, event: LifeEvent, hashes: Uint32Array, nowMs: number): RouterEffect[];
   /** A frontend's lease is gone: its bookings are released. */
   onFrontendLeft(frontendId: string, nowMs: number): RouterEffect[];
+  /** A decode worker published what it measured of a way into it. */
+  onLink(record: LinkRecord, nowMs: number): RouterEffect[];
+  /** Nothing is known of this link any more. */
+  onLinkGone(prefillWorkerId: string, decodeWorkerId: string, nowMs: number): RouterEffect[];
   onTick(nowMs: number): RouterEffect[];
   workers(): WorkerView[];
+  /** Every prefill worker with every decode worker of its model. */
+  pairs(): PairView[];
   /** Throws when the ledgers, the index and the worker table do not agree. */
   checkInvariants(): void;
 }

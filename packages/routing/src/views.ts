@@ -12,6 +12,7 @@ export function viewOf(row: WorkerRow, columns: WorkerColumns, isAvailable: bool
   return {
     workerId: row.workerId,
     model: row.info.model,
+    role: row.info.role,
     truth: row.truth.state,
     reason: row.truth.reason,
     isAvailable,

@@ -3,9 +3,10 @@ import type { WorkerInfo } from '@busbar/protocol';
 import { ReuseStats } from './reuse-stats.ts';
 import type { WorkerRow } from './worker-row.ts';
 
-/** The workers of one model, in the order of their names so that ties and runs repeat, and what they share. */
+/** The workers of one model and role, in the order of their names so that ties and runs repeat, and what they share. */
 export class WorkerPool {
   readonly model: string;
+  readonly role: WorkerInfo['role'];
   readonly reuse: ReuseStats;
   /** Slots of the rows, in the same order. */
   slots = new Int32Array(0);
@@ -13,6 +14,7 @@ export class WorkerPool {
 
   constructor(info: WorkerInfo) {
     this.model = info.model;
+    this.role = info.role;
     this.reuse = new ReuseStats(info.prefillTokensPerMs);
   }
 
@@ -40,7 +42,8 @@ export class WorkerPool {
 
   checkInvariants(): void {
     this.#rows.forEach((row, at) => {
-      assert(row.info.model === this.model, `${row.workerId} is under its model`);
+      const { model, role } = row.info;
+      assert(model === this.model && role === this.role, `${row.workerId} is in its pool`);
       assert(this.slots[at] === row.slot, `${row.workerId} has its slot in the pool`);
       const before = this.#rows[at - 1];
       assert(before === undefined || before.workerId < row.workerId, 'rows are sorted by name');

@@ -4,29 +4,43 @@ import { SlotPool } from './slot-pool.ts';
 import { WorkerPool } from './worker-pool.ts';
 import type { WorkerRow } from './worker-row.ts';
 
-/** Every worker of the router: by name, by slot, and in the pool of its model. */
+/** Every worker of the router: by name, by slot, and in the pool of its model and role. */
 export class WorkerTable {
   readonly slots = new SlotPool();
   /** Rows by slot; the places of free slots are empty. */
   readonly bySlot: (WorkerRow | undefined)[] = [];
   readonly #byId = new Map<string, WorkerRow>();
-  readonly #pools = new Map<string, WorkerPool>();
+  /** Workers that serve requests, by model, and those that only prefill for them. */
+  readonly #decode = new Map<string, WorkerPool>();
+  readonly #prefill = new Map<string, WorkerPool>();
 
   get(workerId: string): WorkerRow | undefined {
     return this.#byId.get(workerId);
   }
 
-  /** Workers of one model; undefined when nobody serves it. */
+  /** Workers that serve requests of one model; undefined when nobody does. */
   pool(model: string): WorkerPool | undefined {
-    return this.#pools.get(model);
+    return this.#decode.get(model);
+  }
+
+  /** Workers that prefill for those of `pool`; undefined when there are none. */
+  prefillPool(model: string): WorkerPool | undefined {
+    return this.#prefill.size === 0 ? undefined : this.#prefill.get(model);
+  }
+
+  /** Workers of the same model and the other role. */
+  partnersOf(info: WorkerInfo): readonly WorkerRow[] {
+    const pool = info.role === 'prefill' ? this.pool(info.model) : this.prefillPool(info.model);
+    return pool?.rows ?? [];
   }
 
   /** The pool for a worker that is about to be added. */
   openPool(info: WorkerInfo): WorkerPool {
-    const known = this.#pools.get(info.model);
+    const pools = this.#poolsOf(info);
+    const known = pools.get(info.model);
     if (known !== undefined) return known;
     const pool = new WorkerPool(info);
-    this.#pools.set(info.model, pool);
+    pools.set(info.model, pool);
     return pool;
   }
 
@@ -42,7 +56,7 @@ export class WorkerTable {
   remove(row: WorkerRow): void {
     const pool = this.openPool(row.info);
     pool.remove(row);
-    if (pool.rows.length === 0) this.#pools.delete(pool.model);
+    if (pool.rows.length === 0) this.#poolsOf(row.info).delete(pool.model);
     this.#byId.delete(row.workerId);
     this.bySlot[row.slot] = undefined;
     this.slots.release(row.slot);
@@ -60,7 +74,7 @@ export class WorkerTable {
 
   checkInvariants(): void {
     let listed = 0;
-    for (const pool of this.#pools.values()) {
+    for (const pool of [...this.#decode.values(), ...this.#prefill.values()]) {
       pool.checkInvariants();
       listed += pool.rows.length;
     }
@@ -68,5 +82,9 @@ export class WorkerTable {
       assert(this.bySlot[row.slot] === row, `${row.workerId} has a slot of its own`);
     }
     assert(listed === this.#byId.size, 'each worker is in one pool');
+  }
+
+  #poolsOf(info: WorkerInfo): Map<string, WorkerPool> {
+    return info.role === 'prefill' ? this.#prefill : this.#decode;
   }
 }

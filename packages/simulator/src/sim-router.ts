@@ -67,7 +67,7 @@ export class SimRouter {
         heap.after(hopMs, () => this.#sync(effect.workerId));
       } else if (effect.kind === 'wake') {
         this.#wake(effect.atMs);
-      } else {
+      } else if (effect.kind === 'truth') {
         const { from, to, reason } = effect;
         this.#ports.truthChanged(effect.workerId, `${from} to ${to}: ${reason}`);
       }

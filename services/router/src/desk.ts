@@ -191,6 +191,14 @@ export class Desk {
           this.#parts.truth.onChange(effect);
           this.#parts.metrics.onTruth(effect);
           break;
+        case 'pairRefused': {
+          const { kind: _, ...fields } = effect;
+          this.#context.log.warn(fields, 'a prefill and a decode worker cannot exchange KV');
+          break;
+        }
+        case 'transferred':
+          this.#parts.metrics.onTransferred(effect);
+          break;
         case 'wake':
           this.#wakeAt(effect.atMs);
           break;

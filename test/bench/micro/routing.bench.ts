@@ -1,7 +1,12 @@
 /** Router decisions on prompts of 1,600 tokens: match, cost, booking, reply, record. `node test/bench/micro/routing.bench.ts` */
 import { createRng } from '@busbar/base';
 import type { LifeEvent, RouteRequest, WorkerInfo, WorkerLoad } from '@busbar/protocol';
-import { createRouterCore, type PolicyName, type RouterCore } from '@busbar/routing';
+import {
+  createRouterCore,
+  type PolicyName,
+  ROUTER_DEFAULTS,
+  type RouterCore,
+} from '@busbar/routing';
 import { repeat, report, timeMs } from './measure.ts';
 
 const BLOCK_SIZE = 16;
@@ -59,6 +64,7 @@ function words(blocks: number): Uint32Array<ArrayBuffer> {
 function build(policy: PolicyName, workers: number): Bench {
   const core = createRouterCore(
     {
+      ...ROUTER_DEFAULTS,
       routerId: 'r',
       policy,
       queueLimit: 4096,
