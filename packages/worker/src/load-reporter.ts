@@ -47,5 +47,6 @@ function toWorkerLoad({ epoch, kvBlocks, isDraining, kvSequence, load }: LoadFac
     prefillTokensPerMs: load.prefillTokensPerMs,
     kvSequence,
     storedBlocksTotal: load.storedBlocksTotal,
+    stagedBlocks: load.stagedBlocks,
   };
 }

@@ -1,5 +1,5 @@
-import type { EngineLoad } from '@busbar/engine';
-import { Counter, Gauge, type Registry } from 'prom-client';
+import type { EngineLoad, FetchReport, StagedEnd } from '@busbar/engine';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 /** Metrics of a worker, each bound once so that the step path only adds numbers. */
 export interface WorkerMetrics {
@@ -14,7 +14,14 @@ export interface WorkerMetrics {
   kvBatches: Counter;
   lostMessages: (kind: string) => void;
   badFrames: (subject: string) => void;
+  stagedRequests: Gauge;
+  stagedEnded: (how: StagedEnd) => void;
+  fetched: (outcome: FetchReport['outcome'], bytes: number) => void;
+  fetchSeconds: Histogram;
 }
+
+/** From a small prompt on a fast link to the limit of a fetch. */
+const FETCH_SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120];
 
 /** Registers `busbar_<role>_*`. `load` is asked at each scrape. */
 export function createWorkerMetrics(
@@ -51,6 +58,7 @@ export function createWorkerMetrics(
   });
   createGauges(registry, role, load);
   return {
+    ...createTransferMetrics(registry, role),
     completed: requests.labels('completed'),
     cancelled: requests.labels('cancelled'),
     failed: requests.labels('failed'),
@@ -62,6 +70,50 @@ export function createWorkerMetrics(
     kvBatches: counter('kv_batches_total', 'Batches of KV events that were sent'),
     lostMessages: (kind) => lost.labels(kind).inc(),
     badFrames: (subject) => bad.labels(subject).inc(),
+  };
+}
+
+type TransferMetrics = Pick<
+  WorkerMetrics,
+  'stagedRequests' | 'stagedEnded' | 'fetched' | 'fetchSeconds'
+>;
+
+function createTransferMetrics(registry: Registry, role: string): TransferMetrics {
+  const registers = [registry];
+  const stagedEnds = new Counter({
+    name: `busbar_${role}_staged_ends_total`,
+    help: 'Requests whose KV waited here and is gone, by how that came',
+    labelNames: ['how'],
+    registers,
+  });
+  const fetches = new Counter({
+    name: `busbar_${role}_kv_fetches_total`,
+    help: 'Fetches of KV from prefill workers, by outcome',
+    labelNames: ['outcome'],
+    registers,
+  });
+  const fetchBytes = new Counter({
+    name: `busbar_${role}_kv_fetch_bytes_total`,
+    help: 'Bytes of KV that came from prefill workers',
+    registers,
+  });
+  return {
+    stagedRequests: new Gauge({
+      name: `busbar_${role}_staged_requests`,
+      help: 'Requests whose KV waits to be fetched',
+      registers,
+    }),
+    stagedEnded: (how) => stagedEnds.labels(how).inc(),
+    fetched: (outcome, bytes) => {
+      fetches.labels(outcome).inc();
+      fetchBytes.inc(bytes);
+    },
+    fetchSeconds: new Histogram({
+      name: `busbar_${role}_kv_fetch_seconds`,
+      help: 'Time from the begin to the end of a fetch of KV',
+      buckets: FETCH_SECONDS,
+      registers,
+    }),
   };
 }
 
@@ -86,6 +138,7 @@ function createGauges(registry: Registry, role: string, load: () => EngineLoad):
   );
   gauge('free_blocks', 'Blocks that hold nothing reusable', (now) => now.freeBlocks);
   gauge('active_blocks', 'Blocks of running requests', (now) => now.activeBlocks);
+  gauge('staged_blocks', 'Blocks that wait to be fetched', (now) => now.stagedBlocks);
   gauge('stored_blocks', 'Blocks made reusable since the start', (now) => now.storedBlocksTotal);
   gauge('step_ms', 'Mean duration of a decode step lately', (now) => now.decodeStepMs);
 }

@@ -8,6 +8,10 @@ export interface Stream {
   /** Output tokens sent so far. */
   position: number;
   readonly span: Span;
+  /** Whose KV the request fetches. */
+  kvFrom: string | undefined;
+  /** Nobody wants the answer any more, nor the KV that a prefill leg would leave. */
+  isGivenUp: boolean;
 }
 
 /** A frontend that has, or had, requests here. */
@@ -44,17 +48,27 @@ export class Streams {
     return this.#byKey.get(key);
   }
 
-  keyOf(frontendId: string, streamId: number): number | undefined {
-    return this.#peers.get(frontendId)?.keys.get(streamId);
+  find(frontendId: string, streamId: number): Stream | undefined {
+    const key = this.#peers.get(frontendId)?.keys.get(streamId);
+    return key === undefined ? undefined : this.#byKey.get(key);
   }
 
-  keysOf(frontendId: string): number[] {
-    return [...(this.#peers.get(frontendId)?.keys.values() ?? [])];
+  ofFrontend(frontendId: string): Stream[] {
+    const keys = this.#peers.get(frontendId)?.keys.values() ?? [];
+    return [...keys].flatMap((key) => this.#byKey.get(key) ?? []);
   }
 
   open(frontendId: string, streamId: number, span: Span): Stream {
     const peer = this.#peer(frontendId);
-    const stream: Stream = { key: this.#nextKey++, streamId, peer, position: 0, span };
+    const stream: Stream = {
+      key: this.#nextKey++,
+      streamId,
+      peer,
+      position: 0,
+      span,
+      kvFrom: undefined,
+      isGivenUp: false,
+    };
     peer.keys.set(streamId, stream.key);
     this.#byKey.set(stream.key, stream);
     return stream;

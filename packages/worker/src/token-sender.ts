@@ -1,9 +1,19 @@
 import type { EngineDelta } from '@busbar/engine';
-import { encodeTokenBatch, limit, type StreamDelta } from '@busbar/protocol';
+import { encodeTokenBatch, limit, type StreamDelta, type TransferParams } from '@busbar/protocol';
 import type { WorkerMetrics } from './metrics.ts';
 import type { Peer, Stream, Streams } from './streams.ts';
 
 const ROW_BYTES = 16;
+const TRANSFER_TOO_LARGE = {
+  code: 'WORKER_FAULT',
+  message: 'the parameters of the transfer are larger than a message may carry',
+  retryable: true,
+};
+
+/** Such parameters are not sent: the stream ends with an error, and the KV has to be given up. */
+export function isTransferTooLarge(transfer: TransferParams): boolean {
+  return transferBytes(transfer) > limit('transferParamsBytes');
+}
 
 /** Sends what an engine step produced: one message for each frontend that has a stream in it. */
 export class TokenSender {
@@ -45,7 +55,7 @@ export class TokenSender {
     }
   }
 
-  #add(stream: Stream, { tokens, finish, cachedTokens, error }: EngineDelta): void {
+  #add(stream: Stream, { tokens, finish, cachedTokens, error, transfer }: EngineDelta): void {
     const row: StreamDelta = {
       streamId: stream.streamId,
       position: stream.position,
@@ -54,6 +64,7 @@ export class TokenSender {
     };
     if (cachedTokens !== undefined) row.cachedTokens = cachedTokens;
     if (error !== undefined) row.error = error;
+    if (transfer !== undefined) addTransfer(row, transfer);
     stream.position += tokens.length;
     const rows = this.#rows.get(stream.peer);
     if (rows === undefined) this.#rows.set(stream.peer, [row]);
@@ -84,7 +95,20 @@ export class TokenSender {
   }
 }
 
+function addTransfer(row: StreamDelta, transfer: TransferParams): void {
+  if (isTransferTooLarge(transfer)) {
+    row.finish = 'error';
+    row.error = TRANSFER_TOO_LARGE;
+  } else row.transfer = transfer;
+}
+
 function sizeOf(row: StreamDelta): number {
   const errorBytes = row.error === undefined ? 0 : 128 + row.error.message.length * 3;
-  return ROW_BYTES + row.tokens.length * 4 + errorBytes;
+  const extraBytes = row.transfer === undefined ? errorBytes : transferBytes(row.transfer);
+  return ROW_BYTES + row.tokens.length * 4 + extraBytes;
+}
+
+/** As JSON, in UTF-8, with the stream id around it. */
+function transferBytes(transfer: TransferParams): number {
+  return 32 + Buffer.byteLength(JSON.stringify(transfer));
 }

@@ -37,7 +37,10 @@ export async function createWorkerService(
       if (bus.status === 'connected') bus.publish(subjects.load(id), data);
     },
   );
-  worker.open(info, () => reporter.send());
+  worker.open(info, {
+    onDrain: () => reporter.send(),
+    onInfo: (now) => context.updateInstance({ worker: now }),
+  });
   const subscriptions: Subscription[] = [
     bus.subscribe(subjects.work(id), (message: BusMessage) => worker.onWork(message)),
     bus.subscribe(subjects.cancel(id), (message: BusMessage) => worker.onCancel(message)),

@@ -55,7 +55,10 @@ async function withWorker(use: (bench: Bench) => Promise<void>): Promise<void> {
   });
   const metrics = createWorkerMetrics(context.registry, 'decode', () => engine.load());
   const worker = new Worker(context, engine, metrics, (error) => assert.fail(error));
-  worker.open(await engine.start(worker, new AbortController().signal), () => {});
+  worker.open(await engine.start(worker, new AbortController().signal), {
+    onDrain: () => {},
+    onInfo: () => {},
+  });
   const { subjects } = context;
   context.bus.subscribe(subjects.work('w1'), (message) => worker.onWork(message));
   context.bus.subscribe(subjects.cancel('w1'), (message) => worker.onCancel(message));

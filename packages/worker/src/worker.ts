@@ -14,23 +14,35 @@ import {
   decodeKvSyncRequest,
   decodeWork,
   encodeWorkAck,
-  isProcessId,
-  limit,
   ProtocolError,
+  type TransferParams,
   type WorkAck,
   type WorkerInfo,
 } from '@busbar/protocol';
 import type { ServiceContext } from '@busbar/service';
+import { FetchMeter, type FetchObserver } from './fetch-meter.ts';
 import { KvPublisher } from './kv-publisher.ts';
 import { KvSnapshots } from './kv-snapshots.ts';
 import type { LoadFacts } from './load-reporter.ts';
 import type { WorkerMetrics } from './metrics.ts';
+import { StagedKv } from './staged-kv.ts';
 import { type Stream, Streams } from './streams.ts';
-import { TokenSender } from './token-sender.ts';
+import { isTransferTooLarge, TokenSender } from './token-sender.ts';
 import { badRequest, type Work, WorkIntake } from './work-intake.ts';
+import { refuseKind, refuseWork } from './work-rules.ts';
 
 const NOTHING = new Uint8Array(0);
 const ACCEPTED: WorkAck = { kind: 'accepted' };
+
+/** What hears of a worker that runs. */
+export interface WorkerListener {
+  /** The worker takes no more requests. */
+  onDrain(): void;
+  /** The engine says something new of itself. */
+  onInfo(info: WorkerInfo): void;
+  /** Absent where the engine exchanges no KV. */
+  fetches?: FetchObserver;
+}
 
 /** Everything between the bus and the engine of one worker. All of it is synchronous: one message in, effects out. */
 export class Worker implements EngineSink {
@@ -39,11 +51,13 @@ export class Worker implements EngineSink {
   readonly #engine: Engine;
   readonly #metrics: WorkerMetrics;
   readonly #streams: Streams;
+  readonly #staged = new StagedKv();
+  readonly #fetches: FetchMeter;
   readonly #tokens: TokenSender;
   readonly #kv: KvPublisher;
   readonly #snapshots: KvSnapshots;
   readonly #onFault: (error: Error) => void;
-  #onDrain: () => void = () => {};
+  #listener: WorkerListener | undefined;
   #idle: (() => void)[] = [];
   #info: WorkerInfo | undefined;
   #isDraining = false;
@@ -61,6 +75,7 @@ export class Worker implements EngineSink {
     this.#metrics = metrics;
     this.#onFault = onFault;
     this.intake = new WorkIntake(clock);
+    this.#fetches = new FetchMeter(clock, metrics);
     this.#streams = new Streams((frontendId) => subjects.tokens(frontendId, id));
     const publish = (subject: string, data: Uint8Array): boolean => this.#publish(subject, data);
     this.#tokens = new TokenSender(this.#streams, metrics, publish);
@@ -80,10 +95,16 @@ export class Worker implements EngineSink {
     return this.#streams.size;
   }
 
-  /** From now on the worker takes requests; `onDrain` is called when it takes no more. */
-  open(info: WorkerInfo, onDrain: () => void): void {
+  /** Requests whose KV waits for a decode worker. */
+  get staged(): number {
+    return this.#staged.size;
+  }
+
+  /** From now on the worker takes requests. */
+  open(info: WorkerInfo, listener: WorkerListener): void {
     this.#info = info;
-    this.#onDrain = onDrain;
+    this.#listener = listener;
+    this.#fetches.observer = listener.fetches;
   }
 
   /** For a heartbeat. What waits of the cache's changes leaves in the same write, so that routers wake once for both. */
@@ -98,11 +119,11 @@ export class Worker implements EngineSink {
     };
   }
 
-  /** Takes nothing new; resolves when nothing runs or `signal` fires. */
+  /** Takes nothing new; resolves when nothing runs and no KV waits here, or when `signal` fires. */
   drain(signal: AbortSignal): Promise<void> {
     this.#isDraining = true;
-    this.#onDrain();
-    if (this.#streams.size === 0 || signal.aborted) return Promise.resolve();
+    this.#listener?.onDrain();
+    if (this.#isIdle() || signal.aborted) return Promise.resolve();
     return new Promise((resolve) => {
       this.#idle.push(resolve);
       signal.addEventListener('abort', () => resolve(), { once: true });
@@ -129,7 +150,9 @@ export class Worker implements EngineSink {
     const { frontendId, streamIds } = cancel;
     for (const streamId of streamIds) {
       this.intake.drop(frontendId, streamId);
-      const key = this.#streams.keyOf(frontendId, streamId);
+      const stream = this.#streams.find(frontendId, streamId);
+      if (stream !== undefined) this.#giveUp(stream);
+      const key = this.#staged.keyOf(frontendId, streamId);
       if (key !== undefined) this.#engine.abort(key);
     }
     // A frontend that has heard nothing for a while asks so whether this process still runs.
@@ -142,12 +165,14 @@ export class Worker implements EngineSink {
   }
 
   onFrontendGone(frontendId: string): void {
-    const keys = this.#streams.keysOf(frontendId);
+    const streams = this.#streams.ofFrontend(frontendId);
+    const staged = this.#staged.keysOf(frontendId);
     this.#streams.forget(frontendId);
-    for (const key of keys) this.#engine.abort(key);
-    if (keys.length > 0) {
+    for (const stream of streams) this.#giveUp(stream);
+    for (const key of staged) this.#engine.abort(key);
+    if (streams.length + staged.length > 0) {
       this.#context.log.info(
-        { frontendId, streams: keys.length },
+        { frontendId, streams: streams.length, staged: staged.length },
         'a frontend left; its requests end',
       );
     }
@@ -166,14 +191,24 @@ export class Worker implements EngineSink {
     this.#kv.clear();
   }
 
-  onStagedEnd(_key: number, _how: StagedEnd): void {}
+  onStagedEnd(key: number, how: StagedEnd): void {
+    this.#metrics.stagedEnded(how);
+    if (!this.#staged.remove(key)) return;
+    this.#metrics.stagedRequests.set(this.#staged.size);
+    this.#tellIdle();
+  }
 
-  onFetchBegin(_key: number): void {}
+  onFetchBegin(key: number): void {
+    this.#fetches.began(key, this.#streams.get(key)?.kvFrom);
+  }
 
-  onFetchEnd(_key: number, _report: FetchReport): void {}
+  onFetchEnd(key: number, report: FetchReport): void {
+    this.#fetches.ended(key, report);
+  }
 
   onInfo(info: WorkerInfo): void {
     this.#info = info;
+    this.#listener?.onInfo(info);
   }
 
   onFault(error: Error): void {
@@ -209,55 +244,42 @@ export class Worker implements EngineSink {
   }
 
   #refuse(header: Work['header']): WorkAck | undefined {
-    const refuse = (
-      code: 'WORKER_DRAINING' | 'WORKER_FULL' | 'WORKER_FAULT',
-      message: string,
-    ): WorkAck => ({
-      kind: 'refused',
-      code,
-      message,
-      retryable: true,
+    const { frontendId, streamId } = header;
+    const isKnown =
+      this.#streams.has(frontendId, streamId) ||
+      this.#staged.keyOf(frontendId, streamId) !== undefined;
+    if (isKnown) return badRequest(`stream ${streamId} runs already`);
+    return refuseWork(header, {
+      info: this.#info,
+      isDraining: this.#isDraining,
+      inFlight: this.#streams.size + this.#staged.size,
     });
-    const info = this.#info;
-    if (info === undefined) return refuse('WORKER_FAULT', 'the engine is not ready');
-    if (this.#isDraining) return refuse('WORKER_DRAINING', 'this worker is leaving');
-    if (this.#streams.size >= limit('workerInFlight')) {
-      return refuse('WORKER_FULL', `${this.#streams.size} requests run or wait here`);
-    }
-    if (!isProcessId(header.frontendId)) return badRequest('frontendId is not a process id');
-    if (this.#streams.has(header.frontendId, header.streamId)) {
-      return badRequest(`stream ${header.streamId} runs already`);
-    }
-    if (header.model !== info.model) return badRequest('this worker serves another model');
-    if (header.lora !== undefined && !(info.loras ?? []).includes(header.lora)) {
-      return badRequest('this worker does not have the adapter');
-    }
-    return header.promptTokens < info.contextTokens
-      ? undefined
-      : {
-          kind: 'refused',
-          code: 'WORKER_TOO_LONG',
-          message: `${header.promptTokens} prompt tokens leave no room in a context of ${info.contextTokens}`,
-          retryable: false,
-        };
   }
 
   #submit({ header, tokens }: Work): WorkAck {
-    const span = this.#context.tracer.start('decode', header.traceparent, {
+    const info = this.#info;
+    const refusal = info === undefined ? undefined : refuseKind(header, info);
+    if (refusal !== undefined) return refusal;
+    const { stageKv, kvSource } = header;
+    const span = this.#context.tracer.start(this.#context.role, header.traceparent, {
       model: header.model,
       promptTokens: header.promptTokens,
     });
     const stream = this.#streams.open(header.frontendId, header.streamId, span);
+    stream.kvFrom = kvSource?.prefillWorkerId;
     const result = this.#engine.submit({
       key: stream.key,
       tokens,
-      maxTokens: header.maxTokens,
-      minTokens: header.minTokens ?? 0,
+      // A prefill leg makes one token, whatever the whole request is to make.
+      maxTokens: stageKv === undefined ? header.maxTokens : 1,
+      minTokens: stageKv === undefined ? (header.minTokens ?? 0) : 0,
       ignoreEos: header.ignoreEos ?? false,
       stopTokenIds: header.stopTokenIds ?? [],
       sampling: header.sampling,
       ...(header.cacheSalt === undefined ? {} : { cacheSalt: header.cacheSalt }),
       ...(header.lora === undefined ? {} : { lora: header.lora }),
+      ...(stageKv === undefined ? {} : { stageKv }),
+      ...(kvSource === undefined ? {} : { kvSource }),
     });
     if (result.kind === 'refused') {
       this.#streams.close(stream);
@@ -276,7 +298,28 @@ export class Worker implements EngineSink {
     else this.#metrics.completed.inc();
     stream.span.set({ outputTokens: stream.position, finish: delta.finish });
     stream.span.end(isFailed ? delta.error?.code : undefined);
-    if (this.#streams.size > 0) return;
+    if (delta.transfer !== undefined) this.#keepStaged(stream, delta.transfer);
+    this.#tellIdle();
+  }
+
+  /** The KV stays until a decode worker has it, or until nobody can ask for it. */
+  #keepStaged(stream: Stream, transfer: TransferParams): void {
+    this.#staged.add(stream.peer.frontendId, stream.streamId, stream.key);
+    this.#metrics.stagedRequests.set(this.#staged.size);
+    if (stream.isGivenUp || isTransferTooLarge(transfer)) this.#engine.abort(stream.key);
+  }
+
+  #giveUp(stream: Stream): void {
+    stream.isGivenUp = true;
+    this.#engine.abort(stream.key);
+  }
+
+  #isIdle(): boolean {
+    return this.#streams.size === 0 && this.#staged.size === 0;
+  }
+
+  #tellIdle(): void {
+    if (!this.#isIdle()) return;
     for (const resolve of this.#idle.splice(0)) resolve();
   }
 
