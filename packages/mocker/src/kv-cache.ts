@@ -12,6 +12,8 @@ export class KvCache {
   /** Hash words that left the cache since `drain` told of them. */
   #dropped: number[] = [];
   #stored: KvChange[] = [];
+  /** How many staged sequences hold a block. */
+  readonly #stagedRefs = new Map<number, number>();
   #storedTotal = 0;
 
   constructor(blocks: number, blockSize: number) {
@@ -25,6 +27,11 @@ export class KvCache {
 
   get activeBlocks(): number {
     return this.#pool.active;
+  }
+
+  /** Blocks that at least one staged sequence holds. */
+  get stagedBlocks(): number {
+    return this.#stagedRefs.size;
   }
 
   get storedBlocksTotal(): number {
@@ -95,6 +102,20 @@ export class KvCache {
     sequence.publishedBlocks = full;
   }
 
+  /** Counts the blocks of a sequence as staged, until `unstage`. */
+  stage(sequence: Sequence): void {
+    const refs = this.#stagedRefs;
+    for (const block of sequence.blocks) refs.set(block, (refs.get(block) ?? 0) + 1);
+  }
+
+  unstage(sequence: Sequence): void {
+    for (const block of sequence.blocks) {
+      const rest = (this.#stagedRefs.get(block) ?? 0) - 1;
+      if (rest > 0) this.#stagedRefs.set(block, rest);
+      else this.#stagedRefs.delete(block);
+    }
+  }
+
   /** Takes all blocks back. The tail goes first, so that of one prompt the end is forgotten before the beginning. */
   release(sequence: Sequence): void {
     for (let at = sequence.blocks.length - 1; at >= 0; at--) {
@@ -134,7 +155,9 @@ export class KvCache {
   checkInvariants(holders: readonly Sequence[]): void {
     this.#pool.checkInvariants();
     const refs = new Int32Array(this.#pool.size);
+    const staged = new Set<number>();
     for (const sequence of holders) {
+      if (sequence.state === 'staged') for (const block of sequence.blocks) staged.add(block);
       const needed = Math.ceil(
         (sequence.computedTokens + sequence.plannedTokens) / this.#blockSize,
       );
@@ -144,6 +167,7 @@ export class KvCache {
     refs.forEach((count, block) => {
       assert(count === this.#pool.refs(block), 'references match the sequences');
     });
+    assert(staged.size === this.#stagedRefs.size, 'staged blocks are those of staged sequences');
   }
 
   #note(hashes: Uint32Array, from: number, to: number): void {

@@ -2,6 +2,9 @@ import { Answer } from './answer.ts';
 import { OutputChain } from './output-chain.ts';
 import type { MockDelta, MockerConfig, MockRequest } from './types.ts';
 
+/** `arrived`: all contents are there, a seat is not. `staged`: over, and its blocks kept for others. */
+export type SequenceState = 'waiting' | 'running' | 'fetching' | 'arrived' | 'staged' | 'ended';
+
 /** One request inside the engine: what it asked for, which blocks it holds and how far it is computed. */
 export class Sequence {
   readonly key: number;
@@ -20,8 +23,11 @@ export class Sequence {
   outputTokens = 0;
   /** Prompt tokens found in the cache when the request first ran, undefined before. */
   cachedTokens: number | undefined;
-  isRunning = false;
+  state: SequenceState = 'waiting';
   isAborted = false;
+  /** Its prompt is to be fetched and not computed. Once preempted, what was fetched is lost, and it computes like others. */
+  fetchesKv: boolean;
+  readonly stagesKv: boolean;
   readonly #answer: Answer;
   readonly #maxTokens: number;
   readonly #request: MockRequest;
@@ -38,7 +44,10 @@ export class Sequence {
     this.expectedCachedTokens = expectedCachedTokens;
     this.chain = new OutputChain(request, config.blockSize);
     this.#answer = new Answer(config.script, request.seed);
-    this.#maxTokens = Math.min(request.maxTokens, contextTokens - this.promptTokens);
+    this.stagesKv = request.stagesKv ?? false;
+    this.fetchesKv = request.fetchesKv ?? false;
+    const maxTokens = this.stagesKv ? 1 : request.maxTokens;
+    this.#maxTokens = Math.min(maxTokens, contextTokens - this.promptTokens);
     this.#request = request;
     this.#eosTokenIds = config.eosTokenIds;
   }
@@ -48,9 +57,10 @@ export class Sequence {
     return this.promptTokens + this.outputTokens;
   }
 
-  /** Whether only the newest output token is missing from the cache. */
+  /** Whether only the newest token is missing from the cache: an output token, or the last of a prompt that was fetched. */
   get isDecoding(): boolean {
-    return this.outputTokens > 0 && this.computedTokens === this.tokens - 1;
+    const hasOne = this.outputTokens > 0 || this.fetchesKv;
+    return hasOne && this.computedTokens === this.tokens - 1;
   }
 
   /** Samples the next output token. */

@@ -52,6 +52,22 @@ export interface MockRequest {
   ignoreEos: boolean;
   stopTokenIds: readonly number[];
   seed: number;
+  /** Compute the prompt and one token, and keep the blocks (staged) until `releaseStaged`; the key stays in use as long. */
+  stagesKv?: boolean;
+  /**
+   * Take blocks for the whole prompt and wait for their contents from elsewhere: `kvArrived` or `kvFailed`. What the cache holds
+   * is used and not fetched. Never together with `stagesKv`.
+   */
+  fetchesKv?: boolean;
+}
+
+/** Blocks of a prompt that have their place in the pool and want their contents. */
+export interface MockFetch {
+  key: number;
+  /** Blocks that the cache held. */
+  fromBlock: number;
+  /** Blocks to fetch, full or not: at least one. */
+  blocks: number;
 }
 
 export interface MockDelta {
@@ -59,7 +75,7 @@ export interface MockDelta {
   /** New output tokens; an end-of-sequence or stop token that ended the answer is among them. */
   tokens: number[];
   finish: 'none' | 'stop' | 'length' | 'cancelled' | 'error';
-  /** With the first delta: prompt tokens that were in the cache. */
+  /** With the first delta: prompt tokens that were in the cache; of a fetched prompt those that were not fetched. */
   cachedTokens?: number;
   error?: { code: string; message: string; retryable: boolean };
 }
@@ -77,6 +93,8 @@ export interface StepPlan {
   /** 0 for a step that computes nothing and only delivers what ended in between. */
   durationMs: number;
   batch: StepBatch;
+  /** Fetches that begin with this step. They go on beside it; each ends by `kvArrived`, `kvFailed` or `abort`. */
+  fetches: readonly MockFetch[];
 }
 
 export interface MockerLoad {
@@ -105,8 +123,17 @@ export interface Mocker {
   readonly contextTokens: number;
   /** Queues a request. One that can never fit ends with `error` in the next step. */
   submit(request: MockRequest): void;
-  /** Ends a request with `cancelled`, its blocks free at once, or at the end of the step that computes it. Unknown keys are ignored. */
+  /**
+   * Ends a request with `cancelled`, its blocks free at once, or at the end of the step that computes it. Of one that is staged it
+   * gives up the blocks. Unknown keys are ignored.
+   */
   abort(key: number): void;
+  /** The blocks of a fetch have their contents: they are told with the end of a step, and the sequence goes on with its last prompt token. */
+  kvArrived(key: number): void;
+  /** The contents of a fetch will not come: the request ends with a retryable WORKER_KV_LOST, its blocks free at once. */
+  kvFailed(key: number, reason: string): void;
+  /** The staged blocks of a request are wanted no longer. Unknown keys are ignored, by the two above too. */
+  releaseStaged(key: number): void;
   /** Plans the next step, or answers undefined when there is nothing to compute and nothing to deliver. */
   beginStep(nowMs: number): StepPlan | undefined;
   /** The results of the step that `beginStep` planned. */
