@@ -210,6 +210,8 @@ export interface WorkerView {
   reason: string;
   isAvailable: boolean;
   indexedBlocks: number;
+  /** Distinct blocks asked for there lately, followed up to twice its capacity: above it, prompts are computed again and again. */
+  wantedBlocks: number;
   bookedRequests: number;
   bookedPrefillTokens: number;
   expectedCachedTokensTotal: number;

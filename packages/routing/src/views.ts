@@ -17,6 +17,7 @@ export function viewOf(row: WorkerRow, columns: WorkerColumns, isAvailable: bool
     reason: row.truth.reason,
     isAvailable,
     indexedBlocks: row.indexedBlocks,
+    wantedBlocks: row.workingSet.blocks,
     bookedRequests: columns.requests[row.slot]!,
     bookedPrefillTokens: columns.prefillTokens[row.slot]!,
     expectedCachedTokensTotal: row.truth.expectedTokensTotal,
