@@ -4,6 +4,8 @@ export interface ModelEntry {
   /** Seconds since the Unix epoch. */
   created: number;
   contextTokens: number;
+  /** The model that this one is an adapter of. */
+  parent?: string;
 }
 
 function toModel(entry: ModelEntry): object {
@@ -13,6 +15,7 @@ function toModel(entry: ModelEntry): object {
     created: entry.created,
     owned_by: 'busbar',
     max_model_len: entry.contextTokens,
+    ...(entry.parent === undefined ? {} : { parent: entry.parent }),
   };
 }
 

@@ -4,7 +4,6 @@ import {
   type ChatRequest,
   type Checked,
   type CompletionRequest,
-  invalid,
   type Problem,
   parseChatRequest,
   parseCompletionRequest,
@@ -12,6 +11,7 @@ import {
 } from '@busbar/openai';
 import { limit, type Outcome } from '@busbar/protocol';
 import type { ServiceContext } from '@busbar/service';
+import { formatTraceparent, parseTraceparent } from '@busbar/telemetry';
 import { readBody } from './body-reader.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import { problemOf, sendProblem } from './error-response.ts';
@@ -19,8 +19,8 @@ import { FrontendError } from './errors.ts';
 import { Generation } from './generation.ts';
 import { JsonSink } from './json-sink.ts';
 import type { FrontendMetrics } from './metrics.ts';
-import type { ServedModel } from './model-loader.ts';
-import type { ModelRegistry } from './model-registry.ts';
+import { unavailableModel, unknownModel } from './model-problems.ts';
+import type { FoundModel, ModelRegistry } from './model-registry.ts';
 import { type Prompt, preparePrompts } from './prompt.ts';
 import { randomHex } from './request-id.ts';
 import type { SinkFlusher } from './sink-flusher.ts';
@@ -71,8 +71,9 @@ export class AnswerHandler {
   ): Promise<void> {
     const { context } = this.#deps;
     const receivedAtMs = context.clock.monotonicMs();
-    const span = context.tracer.start('frontend.request', headerOf(request, 'traceparent'));
-    const traceparent = span.traceparent ?? headerOf(request, 'traceparent');
+    const given = traceparentOf(request);
+    const span = context.tracer.start('frontend.request', given);
+    const traceparent = span.traceparent ?? given;
     response.once('close', () => span.end());
     const incoming = { kind, request, response, receivedAtMs, traceparent };
     try {
@@ -111,27 +112,24 @@ export class AnswerHandler {
     const found = this.#deps.registry.lookup(parsed.value.model);
     if (found.kind === 'unknown') return unknownModel(parsed.value.model);
     this.#checkOpen();
-    if (found.kind === 'unavailable') {
-      const message = `The model "${parsed.value.model}" cannot answer now: ${found.reason}.`;
-      throw new FrontendError('FRONTEND_MODEL_UNAVAILABLE', message);
-    }
+    if (found.kind === 'unavailable') return unavailableModel(parsed.value.model, found.reason);
     const { context } = this.#deps;
     const span = context.tracer.start('frontend.prepare', incoming.traceparent);
     const gone = new AbortController();
     const leave = (): void => gone.abort();
     incoming.response.once('close', leave);
-    const prompts = await preparePrompts(parsed.value, found.model, gone.signal);
+    const prompts = await preparePrompts(parsed.value, found, gone.signal);
     incoming.response.off('close', leave);
     span.end();
     if (!prompts.ok) return prompts.problem;
-    this.#start(incoming, parsed.value, found.model, prompts.value);
+    this.#start(incoming, parsed.value, found, prompts.value);
     return undefined;
   }
 
   #start(
     { kind, response, receivedAtMs, traceparent }: Incoming,
     request: ChatRequest | CompletionRequest,
-    model: ServedModel,
+    { model, lora }: FoundModel,
     prompts: Prompt[],
   ): void {
     const { context, dispatcher, flusher } = this.#deps;
@@ -151,7 +149,8 @@ export class AnswerHandler {
       : new JsonSink(response, head, prompts.length * params.candidates);
     const generation = new Generation(
       {
-        model: request.model,
+        model: model.card.name,
+        lora,
         params,
         prompts,
         tokenizer: model.tokenizer,
@@ -191,12 +190,9 @@ function parse(kind: AnswerKind, text: string): Checked<ChatRequest | Completion
   return kind === 'chat' ? parseChatRequest(body.value) : parseCompletionRequest(body.value);
 }
 
-function unknownModel(model: string): Problem {
-  const shown = model.slice(0, limit('modelNameChars'));
-  return invalid(`The model "${shown}" does not exist.`, 'model', 'model_not_found', 404);
-}
-
-function headerOf(request: IncomingMessage, name: string): string | undefined {
-  const value = request.headers[name];
-  return typeof value === 'string' ? value : undefined;
+/** The client's own trace, written anew: what is no trace goes no further. */
+function traceparentOf({ headers }: IncomingMessage): string | undefined {
+  const given = headers['traceparent'];
+  const trace = parseTraceparent(typeof given === 'string' ? given : undefined);
+  return trace === undefined ? undefined : formatTraceparent(trace);
 }

@@ -1,20 +1,26 @@
+import type { AppError } from '@busbar/base';
 import { type GenerationParams, StopMatcher } from '@busbar/openai';
-import type { Sampling } from '@busbar/protocol';
+import type { Sampling, StreamDelta } from '@busbar/protocol';
 import type { Detokenizer } from '@busbar/tokenizer';
 import type { Generation } from './generation.ts';
+import type { PrefillLeg } from './prefill-leg.ts';
 import type { Prompt } from './prompt.ts';
+import type { StreamOwner } from './stream-owner.ts';
 
 /** Where a candidate runs, or is about to. */
 export interface Placement {
+  /** 0 until the work is sent. */
   streamId: number;
   decisionId: string;
   routerId: string;
   workerId: string;
   placedAtMs: number;
+  /** The leg that computes the prompt elsewhere; undefined when `workerId` does it all. */
+  prefill: PrefillLeg | undefined;
 }
 
 /** One choice of an answer: one stream on one worker at a time. */
-export class Candidate {
+export class Candidate implements StreamOwner {
   readonly generation: Generation;
   /** `index` of the choice. */
   readonly index: number;
@@ -23,15 +29,21 @@ export class Candidate {
   readonly detokenizer: Detokenizer;
   readonly stops: StopMatcher;
   placement: Placement | undefined;
-  /** Output tokens that arrived; what the next delta must begin at. */
+  /** Output tokens that arrived. */
   position = 0;
-  cachedTokens = 0;
+  /** Prompt tokens that whoever computed the prompt found in its cache, when it has said so. */
+  cachedTokens: number | undefined;
+  /** Routers know `cachedTokens`. */
+  isCachedTold = false;
+  /** The worker was told to fetch the KV of the prompt: what it says of its own cache is no hit. */
+  isFetched = false;
   lastDeltaMs = 0;
-  /** Set when tokens of this stream may have been lost; cleared by its next delta. */
   suspectSinceMs = 0;
   isDone = false;
   /** Workers that failed this candidate. */
   readonly excluded: string[] = [];
+  /** The KV of a split was lost on its way: the next placement is one worker for everything. */
+  isWhole = false;
   attempts = 0;
   /** Code of the last refusal, which tells a full pool from an empty one. */
   lastRefusal: string | undefined;
@@ -56,5 +68,33 @@ export class Candidate {
       ownSeed === undefined || !Number.isSafeInteger(ownSeed)
         ? params.sampling
         : { ...params.sampling, seed: ownSeed };
+  }
+
+  get workerId(): string | undefined {
+    return this.placement?.workerId;
+  }
+
+  get isFetching(): boolean {
+    return this.isFetched && this.position === 0;
+  }
+
+  accept(delta: StreamDelta, nowMs: number): void {
+    this.generation.accept(this, delta, nowMs);
+  }
+
+  lose(error: AppError): void {
+    this.generation.lose(this, error);
+  }
+
+  fail(error: AppError): void {
+    this.generation.fail(error);
+  }
+
+  /** Forgets what belonged to the placement that was lost. */
+  restart(): void {
+    this.cachedTokens = undefined;
+    this.isCachedTold = false;
+    this.isFetched = false;
+    this.suspectSinceMs = 0;
   }
 }

@@ -12,7 +12,10 @@ interface Degradation {
   heardMs: number;
 }
 
-/** What routers say about workers whose cache they cannot trust, so that this frontend's readiness shows it. */
+/**
+ * What routers say that makes the stack worse than it should be, so that this frontend's readiness shows it: workers whose cache
+ * they cannot trust, and pairs of workers that they insist on and do not find.
+ */
 export class Degradations {
   readonly #clock: Clock;
   readonly #entries = new Map<string, Degradation>();
@@ -26,7 +29,12 @@ export class Degradations {
     ];
   }
 
-  /** One sentence for each worker, from whichever router said it. */
+  /** A router would not place a request for lack of a pair of workers. Shown until it has not been said for a while. */
+  noPair(model: string, reason: string): void {
+    this.#add(`no pair ${model}`, `model "${model}": ${reason.slice(0, MAX_REASON_CHARS)}`);
+  }
+
+  /** One sentence for each fault, from whichever router said it. */
   reasons(): string[] {
     const oldestMs = this.#clock.monotonicMs() - EXPIRY_MS;
     const sentences = new Set<string>();
@@ -43,12 +51,13 @@ export class Degradations {
 
   #onDemoted(message: BusMessage): void {
     const event = read(message);
-    if (this.#entries.size >= MAX_ENTRIES) return;
     const reason = typeof event.reason === 'string' ? event.reason : 'its KV cache is not known';
-    this.#entries.set(event.key, {
-      sentence: `worker ${event.worker}: ${reason.slice(0, MAX_REASON_CHARS)}`,
-      heardMs: this.#clock.monotonicMs(),
-    });
+    this.#add(event.key, `worker ${event.worker}: ${reason.slice(0, MAX_REASON_CHARS)}`);
+  }
+
+  #add(key: string, sentence: string): void {
+    if (this.#entries.size >= MAX_ENTRIES) return;
+    this.#entries.set(key, { sentence, heardMs: this.#clock.monotonicMs() });
   }
 
   #onPromoted(message: BusMessage): void {

@@ -1,15 +1,28 @@
-import { AppError, messageOf } from '@busbar/base';
-import { limit, type Outcome, type RouteReply, type StreamDelta } from '@busbar/protocol';
+import type { AppError } from '@busbar/base';
+import { limit, type Outcome } from '@busbar/protocol';
 import type { ServiceContext } from '@busbar/service';
+import { Bookings, type Place } from './bookings.ts';
 import type { Candidate, Placement } from './candidate.ts';
-import { FrontendError } from './errors.ts';
+import { isRefusal } from './engine-error.ts';
+import { FrontendError, toAppError } from './errors.ts';
 import type { Generation, GenerationHost } from './generation.ts';
 import { LifePublisher } from './life-publisher.ts';
 import type { FrontendMetrics } from './metrics.ts';
 import { PlacementClient } from './placement-client.ts';
+import { SplitRunner } from './split-runner.ts';
 import { Streams } from './streams.ts';
-import { WorkSender } from './work-sender.ts';
+import { decodeHeader } from './work-header.ts';
+import { type OutgoingWork, WorkSender } from './work-sender.ts';
 import { WorkerWatch } from './worker-watch.ts';
+
+/** What the stack has, as far as it bears on placing requests. */
+export interface StackView {
+  /** Whether a worker that may serve such a request is known to be ready. */
+  hasWorkers: (model: string, lora: string | undefined) => boolean;
+  hasOtherRouters: () => boolean;
+  /** A router refused a request because a stage of the split that it insists on is missing. */
+  noPair: (model: string, reason: string) => void;
+}
 
 /**
  * Brings candidates to workers and keeps them going: place, book, send, and again elsewhere while nothing of the answer
@@ -18,44 +31,40 @@ import { WorkerWatch } from './worker-watch.ts';
 export class Dispatcher implements GenerationHost {
   readonly #context: ServiceContext;
   readonly #metrics: FrontendMetrics;
-  readonly #hasOtherRouters: () => boolean;
+  readonly #noPair: StackView['noPair'];
   readonly #placements: PlacementClient;
   readonly #sender: WorkSender;
-  readonly #life: LifePublisher;
+  readonly #bookings: Bookings;
   readonly #streams: Streams;
   readonly #workers: WorkerWatch;
+  readonly #splits: SplitRunner;
   readonly #generations = new Set<Generation>();
   #candidateCount = 0;
   #idle: (() => void) | undefined;
 
-  constructor(
-    context: ServiceContext,
-    metrics: FrontendMetrics,
-    hasWorkers: (model: string) => boolean,
-    hasOtherRouters: () => boolean,
-  ) {
+  constructor(context: ServiceContext, metrics: FrontendMetrics, view: StackView) {
     const { bus, subjects, id, clock, rng } = context;
     this.#context = context;
     this.#metrics = metrics;
-    this.#hasOtherRouters = hasOtherRouters;
+    this.#noPair = view.noPair;
+    const life = new LifePublisher(bus, subjects, id, metrics);
+    const bookings = new Bookings(life, view.hasOtherRouters);
+    const sender = new WorkSender(bus, subjects, id);
+    this.#bookings = bookings;
+    this.#sender = sender;
     this.#placements = new PlacementClient({
       bus,
       subjects,
       frontendId: id,
-      hasWorkers,
-      giveBack: (model, place) => this.#endBooking(model, place, 'cancelled', 0),
+      hasWorkers: view.hasWorkers,
+      giveBack: (model, place) => bookings.giveBack(model, place),
     });
-    this.#sender = new WorkSender(bus, subjects, id);
-    this.#life = new LifePublisher(bus, subjects, id, metrics);
-    this.#workers = new WorkerWatch({
+    const workers = new WorkerWatch({
       bus,
       clock,
-      host: {
-        lose: (candidate, error) => this.lose(candidate, error),
-        probe: (workerId, timeoutMs) => this.#sender.probe(workerId, timeoutMs),
-      },
+      host: { probe: (workerId, timeoutMs) => sender.probe(workerId, timeoutMs) },
     });
-    this.#streams = new Streams({
+    const streams = new Streams({
       bus,
       subjects,
       frontendId: id,
@@ -63,12 +72,15 @@ export class Dispatcher implements GenerationHost {
       rng,
       metrics,
       host: {
-        heard: (workerId, nowMs) => this.#workers.heard(workerId, nowMs),
-        batchesLost: (workerId, nowMs) => this.#workers.suspect(workerId, nowMs),
-        tokensLost: (candidate) => this.lose(candidate, tokensLost()),
-        cancelStrays: (workerId, streamIds) => this.#sender.cancel(workerId, streamIds),
+        heard: (workerId, nowMs) => workers.heard(workerId, nowMs),
+        batchesLost: (workerId, nowMs) => workers.suspect(workerId, nowMs),
+        tokensLost: (owner) => owner.lose(tokensLost()),
+        cancelStrays: (workerId, streamIds) => sender.cancel(workerId, streamIds),
       },
     });
+    this.#workers = workers;
+    this.#streams = streams;
+    this.#splits = new SplitRunner({ context, metrics, bookings, sender, streams, workers });
   }
 
   get streamCount(): number {
@@ -91,54 +103,58 @@ export class Dispatcher implements GenerationHost {
   }
 
   firstDelta(candidate: Candidate, nowMs: number): void {
-    const { generation, placement } = candidate;
+    const { generation, placement, cachedTokens, isFetched } = candidate;
     this.#metrics.firstToken((nowMs - generation.receivedAtMs) / 1_000);
     if (placement === undefined) return;
-    this.#life.publish(generation.model, {
-      kind: 'firstToken',
-      decisionId: placement.decisionId,
-      workerId: placement.workerId,
-      cachedTokens: candidate.cachedTokens,
-      ttftMs: nowMs - placement.placedAtMs,
-    });
+    placement.prefill?.handOver();
+    const told = isFetched ? undefined : cachedTokens;
+    candidate.isCachedTold = told !== undefined;
+    this.#bookings.firstToken(generation.model, placement, nowMs - placement.placedAtMs, told);
   }
 
   release(candidate: Candidate, outcome: Outcome, isRunning: boolean): void {
-    const { placement, generation } = candidate;
+    const { placement, generation, position } = candidate;
     if (placement === undefined) return;
     candidate.placement = undefined;
-    this.#streams.close(placement.streamId);
-    this.#workers.detach(placement.workerId, candidate);
-    if (isRunning) this.#sender.cancel(placement.workerId, [placement.streamId]);
-    this.#metrics.outputTokens(candidate.position);
-    this.#endBooking(generation.model, placement, outcome, candidate.position);
+    const { streamId, workerId, prefill } = placement;
+    if (outcome === 'completed') prefill?.handOver();
+    else if (outcome === 'cancelled') prefill?.giveUp('cancelled', 'cancelled');
+    else prefill?.giveUp('failed', 'failed');
+    if (streamId !== 0) {
+      this.#streams.close(streamId);
+      this.#workers.detach(workerId, candidate);
+      if (isRunning) this.#sender.cancel(workerId, [streamId]);
+    }
+    this.#metrics.outputTokens(position);
+    const isTold = candidate.isFetched || candidate.isCachedTold;
+    this.#bookings.ended(generation.model, placement, {
+      outcome,
+      outputTokens: position,
+      cachedTokens: isTold ? undefined : candidate.cachedTokens,
+    });
   }
 
   lose(candidate: Candidate, error: AppError): void {
     if (candidate.isDone) return;
-    const { placement, position } = candidate;
-    const isRefusal = error.code.startsWith('WORKER_') && error.code !== 'WORKER_FAULT';
-    this.release(candidate, isRefusal ? 'rejected' : 'failed', !isRefusal);
-    const mayRetry = error.retryable && position === 0;
-    if (!mayRetry || candidate.attempts >= limit('placementAttempts')) {
-      candidate.generation.fail(error);
+    const { placement, position, isFetched } = candidate;
+    const isKvLost = isFetched && error.code === 'WORKER_KV_LOST' && position === 0;
+    const fault = isKvLost ? this.#splits.kvLost(placement?.prefill, error) : error;
+    const mayRetry =
+      fault.retryable && position === 0 && candidate.attempts < limit('placementAttempts');
+    if (mayRetry) placement?.prefill?.giveUp('failed', isKvLost ? 'local' : 'moved');
+    const isRefused = isRefusal(fault);
+    this.release(candidate, isRefused ? 'rejected' : 'failed', !isRefused);
+    if (!mayRetry) {
+      candidate.generation.fail(fault);
       return;
     }
-    if (placement !== undefined) candidate.excluded.push(placement.workerId);
-    candidate.suspectSinceMs = 0;
-    candidate.lastRefusal = error.code;
-    this.#metrics.retry(error.code);
-    this.#context.log.debug({ code: error.code, reason: error.message }, 'placed elsewhere');
+    if (isKvLost) candidate.isWhole = true;
+    else if (placement !== undefined) candidate.excluded.push(placement.workerId);
+    candidate.restart();
+    candidate.lastRefusal = fault.code;
+    this.#metrics.retry(fault.code);
+    this.#context.log.debug({ code: fault.code, reason: fault.message }, 'placed elsewhere');
     void this.#place(candidate);
-  }
-
-  engineError(delta: StreamDelta): AppError {
-    if (delta.finish === 'cancelled') {
-      const message = 'the worker stopped the stream';
-      return new FrontendError('FRONTEND_WORKER_LOST', message, { retryable: true });
-    }
-    const { message = 'engine error', retryable = false } = delta.error ?? {};
-    return new AppError('WORKER_FAULT', message, { retryable });
   }
 
   ended(generation: Generation, outcome: Outcome): void {
@@ -159,105 +175,106 @@ export class Dispatcher implements GenerationHost {
         signal.addEventListener('abort', () => resolve(), { once: true });
       });
     }
-    const error = new FrontendError('FRONTEND_DRAINING', 'The server is going down.');
-    for (const generation of this.#generations) generation.fail(error);
-    this.#life.flush();
+    this.#failAll();
+    this.#bookings.flush();
   }
 
   stop(): void {
-    this.#life.stop();
+    this.#failAll();
+    this.#bookings.stop();
     this.#streams.stop();
     this.#workers.stop();
   }
 
-  /** Never rejects: what goes wrong ends the candidate or places it again. */
-  async #place(candidate: Candidate): Promise<void> {
-    const run = ++candidate.run;
-    const isWanted = (): boolean => candidate.run === run && !candidate.isDone;
-    const { traceparent } = candidate.generation;
-    const routeSpan = this.#context.tracer.start('frontend.route', traceparent);
-    let reply: Extract<RouteReply, { kind: 'place' }>;
-    candidate.attempts++;
-    // What waits is told in the same write: it costs no wake-up of its own, and the decision rests on the newest.
-    this.#life.flush();
-    try {
-      reply = await this.#placements.place(
-        candidate,
-        routeSpan.traceparent ?? traceparent,
-        isWanted,
-      );
-      routeSpan.end();
-    } catch (error) {
-      routeSpan.end(error);
-      if (isWanted()) candidate.generation.fail(toAppError(error));
-      return;
-    }
-    const placement = this.#book(candidate, reply, isWanted());
-    if (placement === undefined) return;
-    const workSpan = this.#context.tracer.start('frontend.work', traceparent);
-    try {
-      await this.#sender.send(
-        candidate,
-        placement,
-        workSpan.traceparent ?? traceparent,
-        () => candidate.placement === placement,
-      );
-      workSpan.end();
-    } catch (error) {
-      workSpan.end(error);
-      // Tokens that already came say more than an acknowledgement that did not.
-      if (candidate.placement !== placement || candidate.position > 0) return;
-      this.lose(candidate, toAppError(error));
-    }
+  #failAll(): void {
+    const error = new FrontendError('FRONTEND_DRAINING', 'The server is going down.');
+    for (const generation of this.#generations) generation.fail(error);
   }
 
-  /** Takes the decision, or gives it back when the candidate is not wanted any more. */
-  #book(
-    candidate: Candidate,
-    reply: Extract<RouteReply, { kind: 'place' }>,
-    isWanted: boolean,
-  ): Placement | undefined {
-    const { decisionId, routerId, workerId, expectedCachedTokens } = reply;
-    const { generation, prompt } = candidate;
+  /** Never rejects: what goes wrong ends the candidate or places it again. */
+  async #place(candidate: Candidate): Promise<void> {
+    const place = await this.#route(candidate);
+    if (place === undefined) return;
+    const placement = this.#book(candidate, place);
+    if (place.prefill !== undefined) {
+      const error = await this.#splits.prefill(candidate, placement, place.prefill);
+      if (candidate.placement !== placement) return;
+      if (error !== undefined) {
+        this.lose(candidate, error);
+        return;
+      }
+    }
+    await this.#send(candidate, placement);
+  }
+
+  /** The decision for a candidate that still wants one. */
+  async #route(candidate: Candidate): Promise<Place | undefined> {
+    const run = ++candidate.run;
+    const isWanted = (): boolean => candidate.run === run && !candidate.isDone;
+    const { model, traceparent } = candidate.generation;
+    const span = this.#context.tracer.start('frontend.route', traceparent);
+    candidate.attempts++;
+    // What waits is told in the same write: it costs no wake-up of its own, and the decision rests on the newest.
+    this.#bookings.flush();
+    try {
+      const parent = span.traceparent ?? traceparent;
+      const place = await this.#placements.place(candidate, parent, isWanted);
+      span.end();
+      if (isWanted()) return place;
+      this.#bookings.giveBack(model, place);
+    } catch (error) {
+      span.end(error);
+      const fault = toAppError(error);
+      if (fault.code === 'ROUTER_NO_PAIR') this.#noPair(model, fault.message);
+      if (isWanted()) candidate.generation.fail(fault);
+    }
+    return undefined;
+  }
+
+  #book(candidate: Candidate, place: Place): Placement {
+    const { decisionId, routerId, workerId } = place;
     const placement: Placement = {
-      streamId: isWanted ? this.#streams.open(candidate) : 0,
+      streamId: 0,
       decisionId,
       routerId,
       workerId,
       placedAtMs: this.#context.clock.monotonicMs(),
+      prefill: undefined,
     };
-    if (!isWanted) {
-      this.#endBooking(generation.model, placement, 'cancelled', 0);
-      return undefined;
-    }
     candidate.placement = placement;
-    this.#workers.attach(workerId, candidate);
-    // The router that decided has booked already; only others have to hear of it.
-    if (!this.#hasOtherRouters()) return placement;
-    this.#life.publish(
-      generation.model,
-      {
-        kind: 'booked',
-        decisionId,
-        routerId,
-        workerId,
-        promptTokens: prompt.tokens.length,
-        maxTokens: prompt.maxTokens,
-        expectedCachedTokens,
-        blocks: prompt.hashes.length >> 1,
-      },
-      prompt.hashes,
-    );
+    this.#bookings.taken(candidate.generation.model, place, candidate.prompt);
     return placement;
   }
 
-  #endBooking(
-    model: string,
-    { decisionId, workerId }: Pick<Placement, 'decisionId' | 'workerId'>,
-    outcome: Outcome,
-    outputTokens: number,
-  ): void {
-    this.#life.publish(model, { kind: 'ended', decisionId, workerId, outcome, outputTokens });
+  async #send(candidate: Candidate, placement: Placement): Promise<void> {
+    const { workerId, decisionId, prefill } = placement;
+    const { traceparent } = candidate.generation;
+    const streamId = this.#streams.open(candidate);
+    placement.streamId = streamId;
+    this.#workers.attach(workerId, candidate);
+    const span = this.#context.tracer.start('frontend.work', traceparent);
+    const header = decodeHeader(candidate, {
+      streamId,
+      frontendId: this.#context.id,
+      decisionId,
+      traceparent: span.traceparent ?? traceparent,
+    });
+    const work: OutgoingWork = { workerId, header, tokens: candidate.prompt.tokens };
+    if (prefill !== undefined) {
+      work.last = {
+        bytes: prefill.sourceBytes,
+        fields: () => this.#splits.lastFields(candidate, prefill),
+      };
+    }
+    try {
+      await this.#sender.send(work, () => candidate.placement === placement);
+      span.end();
+    } catch (error) {
+      span.end(error);
+      // Tokens that already came say more than an acknowledgement that did not.
+      if (candidate.placement !== placement || candidate.position > 0) return;
+      this.lose(candidate, toAppError(error));
+    }
   }
 }
 
@@ -265,10 +282,4 @@ function tokensLost(): FrontendError {
   return new FrontendError('FRONTEND_TOKENS_LOST', 'a batch of tokens is missing', {
     retryable: true,
   });
-}
-
-function toAppError(error: unknown): AppError {
-  return error instanceof AppError
-    ? error
-    : new FrontendError('FRONTEND_INTERNAL', messageOf(error), { cause: error });
 }

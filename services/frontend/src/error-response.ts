@@ -26,6 +26,7 @@ const badRequest = (code: string): Answer => ({ status: 400, type: 'invalid_requ
 
 const BUS_DOWN = 'The server has lost its message bus for the moment.';
 const NO_ROUTER = 'No router is there to place the request.';
+const FAULT: Answer = { ...unavailable('worker_fault', 'The worker failed.'), status: 502 };
 const INTERNAL: Answer = {
   status: 500,
   type: 'server_error',
@@ -42,6 +43,7 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
   FRONTEND_ROUTER_SILENT: unavailable('no_router', 'The router did not answer in time.'),
   FRONTEND_WORKER_LOST: unavailable('worker_lost', 'The worker of this request is gone.'),
   FRONTEND_TOKENS_LOST: unavailable('tokens_lost', 'A part of the answer was lost on its way.'),
+  FRONTEND_PREFILL_FAILED: unavailable('prefill_failed'),
   FRONTEND_MODEL_UNAVAILABLE: unavailable('model_unavailable'),
   BUS_DISCONNECTED: unavailable('bus_unavailable', BUS_DOWN),
   BUS_CLOSED: unavailable('bus_unavailable', BUS_DOWN),
@@ -50,6 +52,7 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
   BUS_TOO_LARGE: { ...badRequest('request_too_large'), status: 413 },
   ROUTER_NO_WORKERS: unavailable('no_workers', 'No worker of this model is there.'),
   ROUTER_NO_CAPACITY: unavailable('no_capacity'),
+  ROUTER_NO_PAIR: unavailable('no_pair'),
   ROUTER_QUEUE_FULL: busy('queue_full', 'Too many requests are waiting.'),
   ROUTER_DEADLINE: busy('queue_timeout', 'No worker became free in time.'),
   ROUTER_BAD_REQUEST: badRequest('invalid_value'),
@@ -57,7 +60,8 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
   WORKER_DRAINING: unavailable('no_workers', 'No worker of this model is there.'),
   WORKER_BAD_REQUEST: badRequest('invalid_value'),
   WORKER_TOO_LONG: badRequest('context_length_exceeded'),
-  WORKER_FAULT: { ...unavailable('worker_fault', 'The worker failed.'), status: 502 },
+  WORKER_FAULT: FAULT,
+  WORKER_KV_LOST: FAULT,
   TOKENIZER_TEMPLATE: badRequest('invalid_messages'),
   TOKENIZER_BUSY: busy('too_many_requests', 'Too many long prompts are waiting.'),
 };

@@ -1,4 +1,4 @@
-import { AppError } from '@busbar/base';
+import { AppError, messageOf } from '@busbar/base';
 
 /** What ends a request inside the frontend. `error-response.ts` says how each is told to the client. */
 export type FrontendErrorCode =
@@ -16,9 +16,22 @@ export type FrontendErrorCode =
   | 'FRONTEND_WORKER_LOST'
   /** Messages with tokens of a stream did not arrive. */
   | 'FRONTEND_TOKENS_LOST'
+  /** A prefill worker ended its leg without word of how to fetch the KV: it cannot stage any. */
+  | 'FRONTEND_NOT_STAGED'
+  /** The KV of a prefill waited for so long that it may be gone. */
+  | 'FRONTEND_KV_EXPIRED'
+  /** The prefill of a split request failed, or the way of its KV, and the mode lets nobody else compute it. */
+  | 'FRONTEND_PREFILL_FAILED'
   /** The model is known, but its card, a worker or a router is missing. */
   | 'FRONTEND_MODEL_UNAVAILABLE'
   /** A fault that nobody foresaw. */
   | 'FRONTEND_INTERNAL';
 
 export class FrontendError extends AppError<FrontendErrorCode> {}
+
+/** Any thrown value as an error with a code. */
+export function toAppError(error: unknown): AppError {
+  return error instanceof AppError
+    ? error
+    : new FrontendError('FRONTEND_INTERNAL', messageOf(error), { cause: error });
+}

@@ -34,16 +34,16 @@ export async function createFrontend(
       workerGone: (workerId) => dispatcher.workers.leaseGone(workerId),
       workerRestarted: (workerId) => dispatcher.workers.restarted(workerId),
     },
+    clock,
     log,
   );
-  const dispatcher = new Dispatcher(
-    context,
-    metrics,
-    (model) => instances.readyWorkers(model) > 0,
-    () => instances.routers > 1,
-  );
-  const registry = new ModelRegistry({ instances, load, threads: config.tokenizerThreads, log });
+  const dispatcher = new Dispatcher(context, metrics, {
+    hasWorkers: (model, lora) => instances.readyWorkers(model, lora) > 0,
+    hasOtherRouters: () => instances.routers > 1,
+    noPair: (model, reason) => degradations.noPair(model, reason),
+  });
   const degradations = new Degradations(bus, subjects, clock);
+  const registry = new ModelRegistry({ instances, load, threads: config.tokenizerThreads, log });
   const flusher = new SinkFlusher(clock, config.keepaliveMs);
   const answers = new AnswerHandler({ context, registry, dispatcher, flusher, metrics });
   const stopParts = async (): Promise<void> => {
@@ -111,7 +111,7 @@ function checksOf(registry: ModelRegistry, degradations: Degradations): Check[] 
     },
   ];
   for (const reason of degradations.reasons()) {
-    checks.push({ name: 'kv-cache', ok: true, detail: reason, isDegraded: true });
+    checks.push({ name: 'routing', ok: true, detail: reason, isDegraded: true });
   }
   return checks;
 }

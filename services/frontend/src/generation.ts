@@ -3,6 +3,7 @@ import type { ApiFinishReason, GenerationParams, UsageTokens } from '@busbar/ope
 import type { Outcome, StreamDelta } from '@busbar/protocol';
 import type { Tokenizer } from '@busbar/tokenizer';
 import { Candidate } from './candidate.ts';
+import { engineError } from './engine-error.ts';
 import { problemOf } from './error-response.ts';
 import type { Prompt } from './prompt.ts';
 import type { AnswerSink } from './sink.ts';
@@ -15,7 +16,6 @@ export interface GenerationHost {
   release(candidate: Candidate, outcome: Outcome, isRunning: boolean): void;
   /** The worker could not go on; the candidate may be placed elsewhere. */
   lose(candidate: Candidate, error: AppError): void;
-  engineError(delta: StreamDelta): AppError;
   /** Everything is over; called once. */
   ended(generation: Generation, outcome: Outcome): void;
 }
@@ -23,6 +23,8 @@ export interface GenerationHost {
 /** One HTTP request while it is answered: all its candidates and where their text goes. */
 export class Generation {
   readonly model: string;
+  /** Adapter of the model that answers. */
+  readonly lora: string | undefined;
   readonly params: GenerationParams;
   readonly candidates: Candidate[] = [];
   readonly traceparent: string | undefined;
@@ -36,6 +38,7 @@ export class Generation {
   constructor(
     options: {
       model: string;
+      lora: string | undefined;
       params: GenerationParams;
       prompts: readonly Prompt[];
       tokenizer: Tokenizer;
@@ -46,6 +49,7 @@ export class Generation {
     host: GenerationHost,
   ) {
     this.model = options.model;
+    this.lora = options.lora;
     this.params = options.params;
     this.traceparent = options.traceparent;
     this.receivedAtMs = options.receivedAtMs;
@@ -68,15 +72,17 @@ export class Generation {
 
   /** Takes what one engine step produced for one candidate. `delta.position` has been checked. */
   accept(candidate: Candidate, delta: StreamDelta, nowMs: number): void {
-    if (candidate.position === 0) {
-      candidate.cachedTokens = delta.cachedTokens ?? candidate.cachedTokens;
-      if (delta.tokens.length > 0) this.#host.firstDelta(candidate, nowMs);
+    if (delta.cachedTokens !== undefined && !candidate.isFetched) {
+      candidate.cachedTokens = delta.cachedTokens;
+    }
+    if (candidate.position === 0 && delta.tokens.length > 0) {
+      this.#host.firstDelta(candidate, nowMs);
     }
     candidate.position += delta.tokens.length;
     candidate.lastDeltaMs = nowMs;
     candidate.suspectSinceMs = 0;
     if (delta.finish === 'error' || delta.finish === 'cancelled') {
-      this.#host.lose(candidate, this.#host.engineError(delta));
+      this.lose(candidate, engineError(delta));
       return;
     }
     let text = candidate.detokenizer.push(delta.tokens);
@@ -88,6 +94,11 @@ export class Generation {
     if (shown !== '') this.#sink.text(candidate.index, shown);
     if (isStopped) this.#finish(candidate, 'stop', delta.finish === 'none');
     else if (delta.finish !== 'none') this.#finish(candidate, delta.finish, false);
+  }
+
+  /** The worker of one candidate cannot go on with it. */
+  lose(candidate: Candidate, error: AppError): void {
+    this.#host.lose(candidate, error);
   }
 
   /** The answer ends with an error; all candidates stop. */
@@ -109,7 +120,8 @@ export class Generation {
     for (const candidate of this.candidates) {
       completionTokens += candidate.position;
       // Candidates share a prompt: it is counted once, as the first of them found it.
-      if (candidate.index % this.params.candidates === 0) cachedTokens += candidate.cachedTokens;
+      if (candidate.index % this.params.candidates !== 0) continue;
+      cachedTokens += candidate.cachedTokens ?? 0;
     }
     return { promptTokens, completionTokens, cachedTokens };
   }

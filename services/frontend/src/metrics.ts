@@ -3,7 +3,14 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 const TTFT_SECONDS = [0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5, 5, 10, 30, 60];
 const ITL_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 1, 5];
+const PREFILL_SECONDS = [0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5, 5, 10, 30, 60];
 const E2E_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
+
+/**
+ * What became of a split: the decode worker `fetched` the KV; it computed the prompt itself (`local`); the request `moved` to
+ * another placement, `failed`, or was `cancelled` before it showed a token.
+ */
+export type SplitOutcome = 'fetched' | 'local' | 'moved' | 'failed' | 'cancelled';
 
 /** What the frontend measures. Everything per token is a plain number that is read when the metrics are scraped. */
 export interface FrontendMetrics {
@@ -17,6 +24,11 @@ export interface FrontendMetrics {
   strayDeltas(count: number): void;
   badFrame(subject: string): void;
   retry(reason: string): void;
+  splitEnded(outcome: SplitOutcome): void;
+  /** A split was given up and its prompt computed by the worker that decodes. */
+  splitFallback(reason: string): void;
+  /** From decision to staged KV. */
+  prefillLeg(seconds: number): void;
   lifeDropped(count: number): void;
 }
 
@@ -53,6 +65,23 @@ export function createFrontendMetrics(
     labelNames: ['reason'],
     registers,
   });
+  const splits = new Counter({
+    name: 'busbar_frontend_split_requests_total',
+    help: 'Decisions to prefill on another worker, by what became of them',
+    labelNames: ['outcome'],
+    registers,
+  });
+  const fallbacks = new Counter({
+    name: 'busbar_frontend_split_fallbacks_total',
+    help: 'Splits given up for a prefill on the worker that decodes, by reason',
+    labelNames: ['reason'],
+    registers,
+  });
+  const prefillLeg = histogram(
+    'prefill_leg_seconds',
+    'From a split decision to KV that can be fetched',
+    PREFILL_SECONDS,
+  );
   const ttft = histogram('ttft_seconds', 'From request to first token', TTFT_SECONDS);
   const itl = histogram(
     'itl_seconds',
@@ -86,6 +115,9 @@ export function createFrontendMetrics(
     strayDeltas: counter('stray_deltas_total', 'Deltas of streams that had ended here'),
     badFrame: (subject) => badFrames.inc({ subject }),
     retry: (reason) => retries.inc({ reason }),
+    splitEnded: (outcome) => splits.inc({ outcome }),
+    splitFallback: (reason) => fallbacks.inc({ reason }),
+    prefillLeg: (seconds) => prefillLeg.observe(seconds),
     lifeDropped: counter('life_events_dropped_total', 'Events for routers lost in a long outage'),
   };
 }

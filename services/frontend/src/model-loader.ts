@@ -7,7 +7,7 @@ import { FrontendError } from './errors.ts';
 export interface ServedModel {
   card: ModelCard;
   tokenizer: Tokenizer;
-  /** For requests without a salt; keeps its tables between them. */
+  /** For requests without a salt or an adapter; keeps its tables between them. */
   hasher: BlockHasher;
 }
 

@@ -12,6 +12,8 @@ import {
 } from './model-loader.ts';
 
 const MAX_MODELS = 1_024;
+/** A model whose last worker left in good order is known for so long: a rollout is shorter, a retirement is not. */
+const RETIRED_MS = 600_000;
 
 interface KnownModel {
   card: ModelCard | undefined;
@@ -20,8 +22,15 @@ interface KnownModel {
   fault: string | undefined;
 }
 
+/** What serves a name: a model, or an adapter of one. */
+export interface FoundModel {
+  model: ServedModel;
+  /** Name of the adapter, when the name is one. */
+  lora: string | undefined;
+}
+
 export type Lookup =
-  | { kind: 'ready'; model: ServedModel }
+  | ({ kind: 'ready' } & FoundModel)
   /** The name is known but nobody can answer for it now. */
   | { kind: 'unavailable'; reason: string }
   | { kind: 'unknown' };
@@ -55,14 +64,19 @@ export class ModelRegistry {
     this.#subscription = await bucket.watch((change) => this.#onChange(change));
   }
 
+  /** What a request for `name` gets. A model wins over an adapter of the same name. */
   lookup(name: string): Lookup {
     const known = this.#models.get(name);
-    if (known === undefined) return { kind: 'unknown' };
-    const reason = this.#whyNot(name, known);
-    if (known.served === undefined || reason !== undefined) {
-      return { kind: 'unavailable', reason: reason ?? 'the tokenizer is being loaded' };
+    if (known !== undefined) return this.#lookupModel(name, known, undefined);
+    let first: Lookup | undefined;
+    for (const model of this.#instances.modelsOfAdapter(name)) {
+      const base = this.#models.get(model);
+      if (base === undefined) continue;
+      const found = this.#lookupModel(model, base, name);
+      if (found.kind === 'ready') return found;
+      first ??= found;
     }
-    return { kind: 'ready', model: known.served };
+    return first ?? { kind: 'unknown' };
   }
 
   /** Models that can answer now, oldest first. */
@@ -76,10 +90,21 @@ export class ModelRegistry {
     return models;
   }
 
-  /** One sentence for each model that cannot answer. */
+  /** Adapters of the listed models, but for those whose name is a model's. */
+  adapters(): { name: string; model: ServedModel }[] {
+    return this.listed().flatMap((model) =>
+      this.#instances
+        .adapters(model.card.name)
+        .filter((name) => !this.#models.has(name))
+        .map((name) => ({ name, model })),
+    );
+  }
+
+  /** One sentence for each model that cannot answer, unless its last worker left in good order. */
   faults(): string[] {
     const faults: string[] = [];
     for (const [name, known] of this.#models) {
+      if (this.#instances.retiredMs(name) !== undefined) continue;
       const reason = this.#whyNot(name, known);
       if (reason !== undefined) faults.push(`model "${name}": ${reason}`);
     }
@@ -93,10 +118,20 @@ export class ModelRegistry {
     for (const known of this.#models.values()) await known.served?.tokenizer.close();
   }
 
-  #whyNot(name: string, known: KnownModel): string | undefined {
+  #lookupModel(name: string, known: KnownModel, lora: string | undefined): Lookup {
+    const retiredMs = this.#instances.retiredMs(name);
+    if (retiredMs !== undefined && retiredMs > RETIRED_MS) return { kind: 'unknown' };
+    const reason = this.#whyNot(name, known, lora);
+    if (known.served === undefined || reason !== undefined) {
+      return { kind: 'unavailable', reason: reason ?? 'its tokenizer is being loaded' };
+    }
+    return { kind: 'ready', model: known.served, lora };
+  }
+
+  #whyNot(name: string, known: KnownModel, lora?: string): string | undefined {
     if (known.fault !== undefined) return known.fault;
     if (known.served === undefined) return 'its tokenizer is being loaded';
-    if (this.#instances.readyWorkers(name) === 0) return 'no worker is ready';
+    if (this.#instances.readyWorkers(name, lora) === 0) return 'no worker is ready';
     if (this.#instances.readyRouters() === 0) return 'no router is ready';
     return undefined;
   }

@@ -9,10 +9,9 @@ import {
   type RouteReply,
   type Subjects,
 } from '@busbar/protocol';
+import type { Place } from './bookings.ts';
 import type { Candidate } from './candidate.ts';
 import { FrontendError } from './errors.ts';
-
-type Place = Extract<RouteReply, { kind: 'place' }>;
 
 /** A router may hear of a new worker a little later than the frontend: how long to ask again, and how often. */
 const LAG_MS = 1_000;
@@ -29,14 +28,14 @@ export class PlacementClient {
   readonly #subjects: Subjects;
   readonly #frontendId: string;
   /** Whether a worker of the model is known to be ready here. */
-  readonly #hasWorkers: (model: string) => boolean;
+  readonly #hasWorkers: (model: string, lora: string | undefined) => boolean;
   readonly #giveBack: (model: string, place: Place) => void;
 
   constructor(options: {
     bus: Bus;
     subjects: Subjects;
     frontendId: string;
-    hasWorkers: (model: string) => boolean;
+    hasWorkers: (model: string, lora: string | undefined) => boolean;
     /** Called with a decision that came when nobody waited for it any more; it is a booking all the same. */
     giveBack: (model: string, place: Place) => void;
   }) {
@@ -56,7 +55,7 @@ export class PlacementClient {
     traceparent: string | undefined,
     isWanted: () => boolean,
   ): Promise<Place> {
-    const { model } = candidate.generation;
+    const { model, lora } = candidate.generation;
     for (let waitedMs = 0; ; waitedMs += LAG_RETRY_MS) {
       const reply = await this.#ask(candidate, traceparent);
       if (reply.kind === 'place') return reply;
@@ -65,28 +64,30 @@ export class PlacementClient {
         candidate.excluded.length === 0 &&
         waitedMs < LAG_MS &&
         isWanted() &&
-        this.#hasWorkers(model);
+        this.#hasWorkers(model, lora);
       if (!mayLag) throw rejection(reply.code, reply.message, candidate.lastRefusal);
       await sleep(LAG_RETRY_MS);
     }
   }
 
   async #ask(candidate: Candidate, traceparent: string | undefined): Promise<RouteReply> {
-    const { prompt, generation, excluded } = candidate;
+    const { prompt, generation, excluded, isWhole } = candidate;
+    const { model, lora } = generation;
     const deadlineMs = limit('routeTimeoutMs');
     const request = encodeRouteRequest(
       {
-        model: generation.model,
+        model,
         frontendId: this.#frontendId,
         promptTokens: prompt.tokens.length,
         maxTokens: prompt.maxTokens,
         deadlineMs,
         ...(excluded.length > 0 ? { excluded } : {}),
+        ...(lora === undefined ? {} : { lora }),
+        ...(isWhole ? { isWhole } : {}),
         ...(traceparent === undefined ? {} : { traceparent }),
       },
       fitting(prompt.hashes),
     );
-    const { model } = generation;
     const onLate = ({ data }: BusMessage): void => {
       const reply = decodeRouteReply(data);
       if (reply.kind === 'place') this.#giveBack(model, reply);

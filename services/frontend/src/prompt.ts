@@ -10,6 +10,7 @@ import {
 import { type HashWords, limit } from '@busbar/protocol';
 import type { Tokenizer } from '@busbar/tokenizer';
 import type { ServedModel } from './model-loader.ts';
+import type { FoundModel } from './model-registry.ts';
 
 /** One prompt, ready for a worker. Its candidates share it. */
 export interface Prompt {
@@ -26,14 +27,14 @@ export interface Prompt {
  */
 export async function preparePrompts(
   request: ChatRequest | CompletionRequest,
-  model: ServedModel,
+  { model, lora }: FoundModel,
   signal: AbortSignal,
 ): Promise<Checked<Prompt[]>> {
   const { cacheSalt } = request.params;
   const hasher =
-    cacheSalt === undefined
+    cacheSalt === undefined && lora === undefined
       ? model.hasher
-      : new BlockHasher(model.card.blockSize, hashSeed({ cacheSalt }));
+      : new BlockHasher(model.card.blockSize, hashSeed({ cacheSalt, lora }));
   const sources =
     request.kind === 'chat' ? [renderChat(request, model.tokenizer)] : request.prompts;
   const prompts: Prompt[] = [];

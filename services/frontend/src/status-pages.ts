@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
-import { invalid, type ModelEntry, modelBody, modelListBody } from '@busbar/openai';
+import { type ModelEntry, modelBody, modelListBody } from '@busbar/openai';
 import type { ServiceContext } from '@busbar/service';
 import { sendJson, sendProblem } from './error-response.ts';
-import type { ServedModel } from './model-loader.ts';
-import type { ModelRegistry } from './model-registry.ts';
+import { unavailableModel, unknownModel } from './model-problems.ts';
+import type { FoundModel, ModelRegistry } from './model-registry.ts';
 
 /** The GET endpoints: what is served, and how well. */
 export class StatusPages {
@@ -16,26 +16,17 @@ export class StatusPages {
   }
 
   models(response: ServerResponse): void {
-    sendJson(response, 200, modelListBody(this.#registry.listed().map(toEntry)));
+    const models = this.#registry.listed().map((model) => toEntry({ model, lora: undefined }));
+    const adapters = this.#registry.adapters();
+    const entries = adapters.map(({ name, model }) => toEntry({ model, lora: name }));
+    sendJson(response, 200, modelListBody([...models, ...entries]));
   }
 
   model(response: ServerResponse, name: string): void {
-    const model = this.#registry.listed().find(({ card }) => card.name === name);
-    if (model !== undefined) return sendJson(response, 200, modelBody(toEntry(model)));
     const found = this.#registry.lookup(name);
-    const reason = found.kind === 'unavailable' ? `cannot answer now: ${found.reason}` : undefined;
-    sendProblem(
-      response,
-      reason === undefined
-        ? invalid('The model does not exist.', 'model', 'model_not_found', 404)
-        : {
-            status: 503,
-            type: 'server_error',
-            message: `The model ${reason}.`,
-            param: 'model',
-            code: 'model_unavailable',
-          },
-    );
+    if (found.kind === 'ready') sendJson(response, 200, modelBody(toEntry(found)));
+    else if (found.kind === 'unknown') sendProblem(response, unknownModel(name));
+    else sendProblem(response, unavailableModel(name, found.reason));
   }
 
   /** 200 while at least one model can answer; the reasons say what is missing or worse than it should be. */
@@ -77,11 +68,12 @@ export class StatusPages {
   }
 }
 
-function toEntry({ card }: ServedModel): ModelEntry {
+function toEntry({ model: { card }, lora }: FoundModel): ModelEntry {
   const createdMs = Date.parse(card.createdAt);
   return {
-    id: card.name,
+    id: lora ?? card.name,
     created: Number.isNaN(createdMs) ? 0 : Math.floor(createdMs / 1_000),
     contextTokens: card.contextTokens,
+    ...(lora === undefined ? {} : { parent: card.name }),
   };
 }

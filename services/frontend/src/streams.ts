@@ -1,8 +1,8 @@
 import type { Clock, Rng } from '@busbar/base';
 import type { Bus, BusMessage, Subscription } from '@busbar/bus';
 import { decodeTokenBatch, lastToken, type StreamDelta, type Subjects } from '@busbar/protocol';
-import type { Candidate } from './candidate.ts';
 import type { FrontendMetrics } from './metrics.ts';
+import type { StreamOwner } from './stream-owner.ts';
 
 const MAX_STREAM_ID = 0xffff_ffff;
 /** Streams that nobody waits for are cancelled at most so often for each worker. */
@@ -15,7 +15,7 @@ export interface StreamHost {
   /** Batches of this worker were lost: any of its streams may miss tokens. */
   batchesLost(workerId: string, nowMs: number): void;
   /** The next delta of this stream does not follow the last one. */
-  tokensLost(candidate: Candidate): void;
+  tokensLost(owner: StreamOwner): void;
   cancelStrays(workerId: string, streamIds: number[]): void;
 }
 
@@ -32,7 +32,7 @@ export class Streams {
   readonly #clock: Clock;
   readonly #metrics: FrontendMetrics;
   readonly #host: StreamHost;
-  readonly #candidates = new Map<number, Candidate>();
+  readonly #owners = new Map<number, StreamOwner>();
   readonly #senders = new Map<string, Sender>();
   readonly #subscription: Subscription;
   #nextId: number;
@@ -58,24 +58,20 @@ export class Streams {
   }
 
   get size(): number {
-    return this.#candidates.size;
+    return this.#owners.size;
   }
 
-  /** Hands out a stream id under which tokens for this candidate are accepted from now on. */
-  open(candidate: Candidate): number {
+  /** Hands out a stream id under which tokens for this owner are accepted from now on. */
+  open(owner: StreamOwner): number {
     do {
       this.#nextId = this.#nextId >= MAX_STREAM_ID ? 1 : this.#nextId + 1;
-    } while (this.#candidates.has(this.#nextId));
-    this.#candidates.set(this.#nextId, candidate);
+    } while (this.#owners.has(this.#nextId));
+    this.#owners.set(this.#nextId, owner);
     return this.#nextId;
   }
 
   close(streamId: number): void {
-    this.#candidates.delete(streamId);
-  }
-
-  all(): Iterable<Candidate> {
-    return this.#candidates.values();
+    this.#owners.delete(streamId);
   }
 
   stop(): void {
@@ -103,26 +99,24 @@ export class Streams {
     this.#observeGap(batch.deltas[0], nowMs);
     let strays: number[] | undefined;
     for (const delta of batch.deltas) {
-      const candidate = this.#candidates.get(delta.streamId);
-      if (candidate?.placement?.workerId === workerId) this.#accept(candidate, delta, nowMs);
+      const owner = this.#owners.get(delta.streamId);
+      if (owner?.workerId === workerId) this.#accept(owner, delta, nowMs);
       else if (delta.finish === 'none') (strays ??= []).push(delta.streamId);
+      else if (delta.transfer !== undefined) this.#onStrayKv(workerId, delta.streamId);
     }
     if (strays !== undefined) this.#onStrays(workerId, sender, strays, nowMs);
   }
 
-  #accept(candidate: Candidate, delta: StreamDelta, nowMs: number): void {
-    if (delta.position !== candidate.position) {
-      this.#host.tokensLost(candidate);
-      return;
-    }
-    candidate.generation.accept(candidate, delta, nowMs);
+  #accept(owner: StreamOwner, delta: StreamDelta, nowMs: number): void {
+    if (delta.position === owner.position) owner.accept(delta, nowMs);
+    else this.#host.tokensLost(owner);
   }
 
   /** One stream of each batch speaks for all: they go through the same engine step, and a histogram costs as much as a token. */
   #observeGap(delta: StreamDelta | undefined, nowMs: number): void {
-    const candidate = delta === undefined ? undefined : this.#candidates.get(delta.streamId);
-    if (candidate === undefined || candidate.lastDeltaMs === 0) return;
-    this.#metrics.gap((nowMs - candidate.lastDeltaMs) / 1_000);
+    const owner = delta === undefined ? undefined : this.#owners.get(delta.streamId);
+    if (owner === undefined || owner.lastDeltaMs === 0) return;
+    this.#metrics.gap((nowMs - owner.lastDeltaMs) / 1_000);
   }
 
   #senderOf(workerId: string): Sender {
@@ -141,5 +135,11 @@ export class Streams {
     if (nowMs - sender.strayCancelMs < STRAY_CANCEL_MS) return;
     sender.strayCancelMs = nowMs;
     this.#host.cancelStrays(workerId, streamIds);
+  }
+
+  /** KV that was staged when nobody waited for it any more: it is told once, so it is given up at once. */
+  #onStrayKv(workerId: string, streamId: number): void {
+    this.#metrics.strayDeltas(1);
+    this.#host.cancelStrays(workerId, [streamId]);
   }
 }

@@ -8,11 +8,19 @@ import {
   type Subjects,
   type WorkHeader,
 } from '@busbar/protocol';
-import type { Candidate, Placement } from './candidate.ts';
 import { FrontendError } from './errors.ts';
 
 /** Room for the header of a message: `logit_bias` at its limit is about 30 kB. */
 const HEADER_BYTES = 65_536;
+
+/** One request on its way to one worker. */
+export interface OutgoingWork {
+  workerId: string;
+  header: WorkHeader;
+  tokens: Uint32Array;
+  /** What the last message carries beside its tokens, asked for when it is made, and the room that is kept for it. */
+  last?: { bytes: number; fields: () => Pick<WorkHeader, 'kvSource'> | undefined };
+}
 
 /** Gives placed candidates to their workers and takes them back. */
 export class WorkSender {
@@ -30,23 +38,21 @@ export class WorkSender {
    * Resolves when the worker has accepted the whole request. Throws a retryable error when another worker may take it:
    * nobody listens, no acknowledgement in time, or a refusal that says so. `isWanted` is asked between parts.
    */
-  async send(
-    candidate: Candidate,
-    placement: Placement,
-    traceparent: string | undefined,
-    isWanted: () => boolean,
-  ): Promise<void> {
-    const { tokens } = candidate.prompt;
-    const header = this.#header(candidate, placement, traceparent);
-    const partTokens = Math.floor((limit('messageBytes') - HEADER_BYTES) / 4);
-    const parts = Math.ceil(tokens.length / partTokens);
-    for (let part = 0; part < parts; part++) {
-      const piece = tokens.subarray(part * partTokens, (part + 1) * partTokens);
-      await this.#sendPart(
-        placement.workerId,
-        encodeWork(parts === 1 ? header : { ...header, part, parts }, piece),
+  async send(work: OutgoingWork, isWanted: () => boolean): Promise<void> {
+    const { workerId, header, tokens, last } = work;
+    const ends = partEnds(tokens.length, last?.bytes ?? 0);
+    let from = 0;
+    for (const [part, end] of ends.entries()) {
+      const parts = ends.length;
+      const fields = part === parts - 1 ? last?.fields() : undefined;
+      const own = parts === 1 ? header : { ...header, part, parts };
+      const bytes = encodeWork(
+        fields === undefined ? own : { ...own, ...fields },
+        tokens.subarray(from, end),
       );
+      await this.#sendPart(workerId, bytes);
       if (!isWanted()) return;
+      from = end;
     }
   }
 
@@ -89,24 +95,16 @@ export class WorkSender {
       throw error;
     }
   }
+}
 
-  #header(candidate: Candidate, placement: Placement, traceparent: string | undefined): WorkHeader {
-    const { generation, prompt } = candidate;
-    const { params } = generation;
-    const header: WorkHeader = {
-      streamId: placement.streamId,
-      frontendId: this.#frontendId,
-      decisionId: placement.decisionId,
-      model: generation.model,
-      promptTokens: prompt.tokens.length,
-      maxTokens: prompt.maxTokens,
-      sampling: candidate.sampling,
-    };
-    if (params.minTokens > 0) header.minTokens = params.minTokens;
-    if (params.ignoreEos) header.ignoreEos = true;
-    if (params.stopTokenIds.length > 0) header.stopTokenIds = params.stopTokenIds;
-    if (params.cacheSalt !== undefined) header.cacheSalt = params.cacheSalt;
-    if (traceparent !== undefined) header.traceparent = traceparent;
-    return header;
-  }
+/**
+ * Where each part of a prompt ends, so that no message is above the limit when the last one carries `lastBytes` more than its
+ * tokens and a usual header. No part is empty.
+ */
+export function partEnds(tokens: number, lastBytes: number): number[] {
+  const most = Math.floor((limit('messageBytes') - HEADER_BYTES) / 4);
+  const mostInLast = Math.floor((limit('messageBytes') - HEADER_BYTES - lastBytes) / 4);
+  const before = Math.max(0, Math.ceil((tokens - mostInLast) / most));
+  const each = before === 0 ? 0 : Math.ceil((tokens - mostInLast) / before);
+  return [...Array.from({ length: before }, (_, part) => (part + 1) * each), tokens];
 }

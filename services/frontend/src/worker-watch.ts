@@ -1,8 +1,8 @@
 import type { Clock } from '@busbar/base';
 import { type Bus, BusError } from '@busbar/bus';
 import { limit } from '@busbar/protocol';
-import type { Candidate } from './candidate.ts';
 import { FrontendError, type FrontendErrorCode } from './errors.ts';
+import type { StreamOwner } from './stream-owner.ts';
 
 const SWEEP_MS = 100;
 /** Silence after which a worker with streams is asked whether it is still there. */
@@ -15,14 +15,13 @@ const SUSPECT_PREFILL_MS = 10_000;
 const OUTAGE_MS = 8_000;
 
 interface WatchedWorker {
-  candidates: Set<Candidate>;
+  owners: Set<StreamOwner>;
   lastHeardMs: number;
   lastTokenMs: number;
   isProbed: boolean;
 }
 
 export interface WorkerWatchHost {
-  lose(candidate: Candidate, error: FrontendError): void;
   /** Asks the worker for a sign of life; `gone` when nobody listens under its name any more. */
   probe(workerId: string, timeoutMs: number): Promise<'alive' | 'silent' | 'gone'>;
 }
@@ -54,26 +53,26 @@ export class WorkerWatch {
     this.#timer.unref();
   }
 
-  attach(workerId: string, candidate: Candidate): void {
+  attach(workerId: string, owner: StreamOwner): void {
     const nowMs = this.#clock.monotonicMs();
     let worker = this.#workers.get(workerId);
     if (worker === undefined) {
       worker = {
-        candidates: new Set(),
+        owners: new Set(),
         lastHeardMs: nowMs,
         lastTokenMs: nowMs,
         isProbed: false,
       };
       this.#workers.set(workerId, worker);
     }
-    if (worker.candidates.size === 0) worker.lastTokenMs = nowMs;
-    worker.candidates.add(candidate);
+    if (worker.owners.size === 0) worker.lastTokenMs = nowMs;
+    worker.owners.add(owner);
   }
 
-  detach(workerId: string, candidate: Candidate): void {
+  detach(workerId: string, owner: StreamOwner): void {
     const worker = this.#workers.get(workerId);
-    worker?.candidates.delete(candidate);
-    if (worker?.candidates.size === 0) this.#workers.delete(workerId);
+    worker?.owners.delete(owner);
+    if (worker?.owners.size === 0) this.#workers.delete(workerId);
   }
 
   /** Tokens came. */
@@ -86,8 +85,8 @@ export class WorkerWatch {
 
   /** Streams of this worker may have lost tokens. */
   suspect(workerId: string, nowMs: number): void {
-    for (const candidate of this.#workers.get(workerId)?.candidates ?? []) {
-      if (candidate.suspectSinceMs === 0) candidate.suspectSinceMs = nowMs;
+    for (const owner of this.#workers.get(workerId)?.owners ?? []) {
+      if (owner.suspectSinceMs === 0) owner.suspectSinceMs = nowMs;
     }
   }
 
@@ -126,16 +125,17 @@ export class WorkerWatch {
       this.#loseAll(workerId, 'FRONTEND_WORKER_LOST', `silent for ${Math.round(silentMs)} ms`);
       return;
     }
-    if (nowMs - worker.lastTokenMs > limit('streamSilenceMs')) {
+    const tokenlessMs = nowMs - worker.lastTokenMs - limit('streamSilenceMs');
+    if (tokenlessMs > 0 && tokenlessMs > fetchMs(worker)) {
       this.#loseAll(workerId, 'FRONTEND_WORKER_LOST', 'it answers but sends no tokens');
       return;
     }
     if (silentMs > PROBE_AFTER_MS) void this.#probe(workerId, worker);
-    for (const candidate of worker.candidates) {
-      if (candidate.suspectSinceMs === 0) continue;
-      const limitMs = candidate.position > 0 ? SUSPECT_MS : SUSPECT_PREFILL_MS;
-      if (nowMs - candidate.suspectSinceMs > limitMs) {
-        this.#host.lose(candidate, lost('FRONTEND_TOKENS_LOST', workerId, 'messages were lost'));
+    for (const owner of worker.owners) {
+      if (owner.suspectSinceMs === 0) continue;
+      const limitMs = owner.position > 0 ? SUSPECT_MS : SUSPECT_PREFILL_MS;
+      if (nowMs - owner.suspectSinceMs > limitMs) {
+        owner.lose(lost('FRONTEND_TOKENS_LOST', workerId, 'messages were lost'));
       }
     }
   }
@@ -155,7 +155,7 @@ export class WorkerWatch {
     const worker = this.#workers.get(workerId);
     if (worker === undefined) return;
     const error = lost(code, workerId, reason);
-    for (const candidate of worker.candidates) this.#host.lose(candidate, error);
+    for (const owner of worker.owners) owner.lose(error);
   }
 
   #onReconnected(): void {
@@ -170,9 +170,15 @@ export class WorkerWatch {
   #endAll(): void {
     const error = new BusError('BUS_DISCONNECTED', 'the bus was away for too long');
     for (const worker of this.#workers.values()) {
-      for (const candidate of worker.candidates) candidate.generation.fail(error);
+      for (const owner of worker.owners) owner.fail(error);
     }
   }
+}
+
+/** How much longer than others a worker may be without tokens, because it fetches KV. */
+function fetchMs({ owners }: WatchedWorker): number {
+  for (const owner of owners) if (owner.isFetching) return limit('kvFetchMs');
+  return 0;
 }
 
 function lost(code: FrontendErrorCode, workerId: string, reason: string): FrontendError {
