@@ -1,5 +1,6 @@
 import { assert } from '@busbar/base';
 import { type Booking, kvTokens, uncachedTokens } from './booking.ts';
+import { checkBookings } from './booking-checks.ts';
 import type { HeldBlocks } from './held-blocks.ts';
 import type { WorkerColumns } from './worker-columns.ts';
 import type { WorkerRow } from './worker-row.ts';
@@ -7,7 +8,7 @@ import type { WorkerRow } from './worker-row.ts';
 /** What a booking is made of; the ledger adds the rest. */
 export type NewBooking = Omit<
   Booking,
-  'isPrefilling' | 'isPredicted' | 'older' | 'newer' | 'olderPrefill' | 'newerPrefill'
+  'isPrefilling' | 'isPredicted' | 'older' | 'newer' | 'olderInLine' | 'newerInLine'
 >;
 
 /**
@@ -56,29 +57,30 @@ export class BookingLedger {
       hashes: fields.hashes,
       promptTokens: fields.promptTokens,
       cachedTokens: fields.cachedTokens,
+      residentTokens: fields.residentTokens,
       outputTokens: fields.outputTokens,
       seenTokens: fields.seenTokens,
       predictedFrom: fields.predictedFrom,
       bookedMs: fields.bookedMs,
+      isFetched: fields.isFetched,
+      flight: fields.flight,
       isPrefilling: true,
       isPredicted: true,
       older: this.#newest,
       newer: undefined,
-      olderPrefill: undefined,
-      newerPrefill: undefined,
+      olderInLine: undefined,
+      newerInLine: undefined,
     };
     this.#byId.set(booking.decisionId, booking);
     if (this.#newest === undefined) this.#oldest = booking;
     else this.#newest.newer = booking;
     this.#newest = booking;
     const { slot } = booking.row;
-    const { requests, freeSeats, prefills, prefillTokens, freeTokens } = this.#columns;
+    const { requests, freeSeats, freeTokens } = this.#columns;
     requests[slot]! += 1;
     freeSeats[slot]! -= 1;
-    prefills[slot]! += 1;
-    prefillTokens[slot]! += uncachedTokens(booking);
     freeTokens[slot]! -= kvTokens(booking);
-    this.#linkPrefill(booking);
+    this.#stand(booking, booking.bookedMs);
     this.#predicted.hold(slot, booking.hashes, booking.predictedFrom);
     this.#active?.hold(slot, booking.hashes, 0);
     return booking;
@@ -87,6 +89,15 @@ export class BookingLedger {
   /** The prefill is over: its tokens are no longer ahead of anybody. */
   firstToken(booking: Booking, nowMs: number): void {
     if (booking.isPrefilling) this.#endPrefill(booking, nowMs);
+  }
+
+  /** Its KV will not come: whoever keeps the decode worker computes the prompt there. */
+  giveUpFetch(booking: Booking, nowMs: number): void {
+    if (!booking.isPrefilling || !booking.isFetched) return;
+    this.#leave(booking, nowMs);
+    booking.isFetched = false;
+    booking.cachedTokens = booking.residentTokens;
+    this.#stand(booking, nowMs);
   }
 
   remove(booking: Booking, nowMs: number): void {
@@ -120,52 +131,34 @@ export class BookingLedger {
 
   /** Stops believing in the blocks of prefills booked at `beforeMs` or earlier; they stay booked. */
   expirePredictions(row: WorkerRow, beforeMs: number): void {
-    let at = row.oldestPrefill;
-    while (at !== undefined && at.bookedMs <= beforeMs) {
-      this.#unpredict(at);
-      at = at.newerPrefill;
+    for (const line of [row.prefills, row.fetches]) {
+      for (const booking of line) {
+        if (booking.bookedMs > beforeMs) break;
+        this.#unpredict(booking);
+      }
     }
+  }
+
+  /** Transfers that placed requests wait for. */
+  get flights(): number {
+    let count = 0;
+    for (const { isPrefilling, flight } of this.#byId.values()) {
+      if (isPrefilling && flight?.link.flights.has(flight) === true) count++;
+    }
+    return count;
   }
 
   /** Throws unless each row's load is the sum of its bookings and the lists hold each booking once. */
   checkInvariants(rows: Iterable<WorkerRow>): void {
-    const sums = new Map<WorkerRow, { requests: number; tokens: number; kv: number }>();
-    let listed = 0;
-    for (let booking = this.#oldest; booking !== undefined; booking = booking.newer) {
-      listed++;
-      assert(this.#byId.get(booking.decisionId) === booking, 'booking is listed and not known');
-      const sum = sums.get(booking.row) ?? { requests: 0, tokens: 0, kv: 0 };
-      sum.requests++;
-      sum.kv += kvTokens(booking);
-      if (booking.isPrefilling) sum.tokens += uncachedTokens(booking);
-      sums.set(booking.row, sum);
-    }
-    assert(listed === this.#byId.size, 'every booking is in the list once');
-    for (const row of rows) {
-      const sum = sums.get(row) ?? { requests: 0, tokens: 0, kv: 0 };
-      const { slot, workerId } = row;
-      const { requests, prefills, prefillTokens, freeTokens, capacityTokens } = this.#columns;
-      sums.delete(row);
-      assert(requests[slot] === sum.requests, `${workerId}: requests are the sum of bookings`);
-      assert(prefillTokens[slot] === sum.tokens, `${workerId}: prefill tokens are the sum`);
-      const held = capacityTokens[slot]! - freeTokens[slot]!;
-      assert(held === sum.kv, `${workerId}: tokens in the cache are the sum`);
-      const head = row.oldestPrefill === undefined ? 0 : uncachedTokens(row.oldestPrefill);
-      const waiting = this.#columns.waitingTokens[slot]! + head;
-      assert(waiting === sum.tokens, `${workerId}: waiting tokens are the sum without the head`);
-      assert(prefills[slot] === countPrefills(row), `${workerId}: prefills are in its list`);
-    }
-    assert(sums.size === 0, 'no booking is on a worker that left');
-    if (listed === 0) assert(this.#predicted.size === 0, 'blocks are held by bookings only');
+    checkBookings(this.#byId, this.#oldest, rows, this.#columns);
+    if (this.#byId.size === 0)
+      assert(this.#predicted.size === 0, 'blocks are held by bookings only');
   }
 
   #endPrefill(booking: Booking, nowMs: number): void {
-    const { slot } = booking.row;
-    const { prefills, prefillTokens } = this.#columns;
+    this.#leave(booking, nowMs);
     booking.isPrefilling = false;
-    prefills[slot]! -= 1;
-    prefillTokens[slot]! -= uncachedTokens(booking);
-    this.#unlinkPrefill(booking, nowMs);
+    booking.flight?.land();
     this.#unpredict(booking);
   }
 
@@ -175,40 +168,42 @@ export class BookingLedger {
     this.#predicted.release(booking.row.slot, booking.hashes, booking.predictedFrom);
   }
 
-  #linkPrefill(booking: Booking): void {
+  /** Takes its place in the line of those that wait for their first token. */
+  #stand(booking: Booking, nowMs: number): void {
     const { row } = booking;
-    booking.olderPrefill = row.newestPrefill;
-    if (row.newestPrefill === undefined) row.oldestPrefill = booking;
-    else row.newestPrefill.newerPrefill = booking;
-    row.newestPrefill = booking;
-    this.#writeHead(row, booking.bookedMs, booking.olderPrefill === undefined);
+    const { prefills, prefillTokens, fetches } = this.#columns;
+    if (booking.isFetched) {
+      fetches[row.slot]! += 1;
+      row.fetches.add(booking);
+      return;
+    }
+    prefills[row.slot]! += 1;
+    prefillTokens[row.slot]! += uncachedTokens(booking);
+    row.prefills.add(booking);
+    this.#writeHead(row, nowMs, row.prefills.oldest === booking);
   }
 
-  #unlinkPrefill(booking: Booking, nowMs: number): void {
-    const { row, olderPrefill: older, newerPrefill: newer } = booking;
-    if (newer === undefined) row.newestPrefill = older;
-    else newer.olderPrefill = older;
-    if (older === undefined) row.oldestPrefill = newer;
-    else older.newerPrefill = newer;
-    booking.olderPrefill = undefined;
-    booking.newerPrefill = undefined;
-    this.#writeHead(row, nowMs, older === undefined);
+  #leave(booking: Booking, nowMs: number): void {
+    const { row } = booking;
+    const { prefills, prefillTokens, fetches } = this.#columns;
+    if (booking.isFetched) {
+      fetches[row.slot]! -= 1;
+      row.fetches.remove(booking);
+      return;
+    }
+    prefills[row.slot]! -= 1;
+    prefillTokens[row.slot]! -= uncachedTokens(booking);
+    const wasHead = row.prefills.oldest === booking;
+    row.prefills.remove(booking);
+    this.#writeHead(row, nowMs, wasHead);
   }
 
   /** After the sum of prefill tokens or the head of the line changed. A new head begins at `beginMs`. */
-  #writeHead({ slot, oldestPrefill: head }: WorkerRow, beginMs: number, isNew: boolean): void {
+  #writeHead({ slot, prefills }: WorkerRow, beginMs: number, isNew: boolean): void {
     const { prefillTokens, waitingTokens, headEndsMs, msPerToken } = this.#columns;
+    const head = prefills.oldest;
     const tokens = head === undefined ? 0 : uncachedTokens(head);
     waitingTokens[slot] = prefillTokens[slot]! - tokens;
     if (isNew) headEndsMs[slot] = head === undefined ? 0 : beginMs + tokens * msPerToken[slot]!;
   }
-}
-
-function countPrefills(row: WorkerRow): number {
-  let count = 0;
-  for (let at = row.oldestPrefill; at !== undefined; at = at.newerPrefill) {
-    assert(at.row === row && at.isPrefilling, `${row.workerId}: its prefill list holds its own`);
-    count++;
-  }
-  return count;
 }

@@ -19,6 +19,7 @@ import { Placer } from './placer.ts';
 import { createPolicy } from './policy.ts';
 import { RetiredEpochs } from './retired-epochs.ts';
 import { SlotPool } from './slot-pool.ts';
+import { Legs } from './split/legs.ts';
 import { LinkTable } from './split/link-table.ts';
 import { PairTable } from './split/pair-table.ts';
 import type {
@@ -88,7 +89,13 @@ class Core implements RouterCore {
       ledger: this.#ledger,
       policy: createPolicy(config.policy, active),
     });
-    this.#life = new LifeLine(config.routerId, this.#table, this.#ledger, this.#columns);
+    this.#life = new LifeLine(
+      config.routerId,
+      this.#table,
+      this.#ledger,
+      this.#columns,
+      new Legs(this.#ledger, this.#pairs),
+    );
   }
 
   onWorkerJoined(workerId: string, epoch: number, info: WorkerInfo, nowMs: number): RouterEffect[] {
@@ -193,13 +200,13 @@ class Core implements RouterCore {
 
   onLife(frontendId: string, event: LifeEvent, hashes: Uint32Array, nowMs: number): RouterEffect[] {
     const effects = this.#begin(nowMs);
-    const row = this.#life.onEvent(frontendId, event, hashes, nowMs);
+    const row = this.#life.onEvent(frontendId, event, hashes, nowMs, effects);
     if (row === undefined) return effects;
     if (row.approximate !== undefined) {
       this.#alarm.ask(nowMs + this.#config.approximateTtlMs, effects);
     }
-    if (event.kind === 'firstToken') this.#ingest.judge(row, nowMs, effects);
-    else if (event.kind === 'ended') this.#drain(nowMs, effects);
+    if (event.kind !== 'booked') this.#ingest.judge(row, nowMs, effects);
+    if (event.kind === 'ended') this.#drain(nowMs, effects);
     return effects;
   }
 
@@ -261,7 +268,7 @@ class Core implements RouterCore {
 
   checkInvariants(): void {
     this.#pairs.checkInvariants(this.#table.all());
-    this.#links.checkInvariants(0);
+    this.#links.checkInvariants(this.#ledger.flights);
     checkCore(this.#table, this.#ledger, this.#index, this.#owners);
   }
 

@@ -30,7 +30,7 @@ export class DecisionRecorder {
     candidates: Candidates,
     placement: Placement,
   ): DecisionRecord {
-    const listed = cheapest(candidates, chosen);
+    const listed = cheapest(candidates, chosen, RECORDED);
     this.#shortlist.select(candidates, listed);
     for (let i = 0; i < this.#profile.length; i++) {
       const [, weight, term] = this.#profile[i]!;
@@ -64,20 +64,20 @@ export class DecisionRecorder {
   }
 }
 
-/** The chosen candidate first, then the cheapest others in order of their cost. */
-function cheapest({ cost, count }: Candidates, chosen: number): number[] {
+/** The chosen candidate first, then the cheapest others in order of their cost, `limit` in all. */
+export function cheapest({ cost, count }: Candidates, chosen: number, limit: number): number[] {
   const listed = [chosen];
   let worst = Number.POSITIVE_INFINITY;
   for (let at = 0; at < count; at++) {
     const value = cost[at]!;
     if (at === chosen || value >= worst) continue;
-    let place = listed.length === RECORDED ? RECORDED - 1 : listed.length;
+    let place = listed.length === limit ? limit - 1 : listed.length;
     while (place > 1 && cost[listed[place - 1]!]! > value) {
       listed[place] = listed[place - 1]!;
       place--;
     }
     listed[place] = at;
-    if (listed.length === RECORDED) worst = cost[listed[RECORDED - 1]!]!;
+    if (listed.length === limit) worst = cost[listed[limit - 1]!]!;
   }
   return listed;
 }

@@ -14,7 +14,11 @@ export type Refusal =
   | 'draining'
   | 'excluded'
   | 'no-adapter'
-  | 'too-long';
+  | 'too-long'
+  /** A split is a must, and no prefill worker can take part now, none can with these workers, or there is none. */
+  | 'prefill-unavailable'
+  | 'no-pair'
+  | 'no-prefill';
 
 /** From the nearest to being possible to the farthest. */
 const ORDER: readonly Refusal[] = [

@@ -17,10 +17,19 @@ export class OverlapReader {
   }
 
   measure(candidates: Candidates, placement: Placement): void {
+    this.#match(placement);
+    this.measureMore(candidates, placement);
+  }
+
+  #match(placement: Placement): void {
     if (this.#overlaps.length !== this.#owners.highWater) {
       this.#overlaps = new Uint32Array(this.#owners.highWater);
     }
     this.#index.match(placement.hashes, this.#overlaps);
+  }
+
+  /** The same for other candidates of the placement that was measured last. */
+  measureMore(candidates: Candidates, placement: Placement): void {
     this.#readSeen(candidates);
     this.#readPredicted(candidates, placement);
     candidates.hasTiers = false;

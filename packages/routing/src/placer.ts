@@ -103,6 +103,7 @@ export class Placer {
     const candidates = this.#candidates;
     const row = candidates.row(chosen);
     const seenBlocks = candidates.seenBlocks[chosen]!;
+    const cachedTokens = placement.promptTokens - candidates.uncachedTokens[chosen]!;
     ledger.add({
       decisionId,
       routerId: config.routerId,
@@ -110,7 +111,10 @@ export class Placer {
       row,
       hashes: event.hashes,
       promptTokens: placement.promptTokens,
-      cachedTokens: placement.promptTokens - candidates.uncachedTokens[chosen]!,
+      cachedTokens,
+      residentTokens: cachedTokens,
+      isFetched: false,
+      flight: undefined,
       seenTokens: Math.min(placement.promptTokens - 1, seenBlocks * row.info.blockSize),
       outputTokens: expectedOutput(placement.maxTokens),
       predictedFrom: seenBlocks,

@@ -7,7 +7,7 @@ import type { Profile } from './terms.ts';
 import type { PolicyName } from './types.ts';
 
 /** Predicted costs that differ by less than this share are equal: learned rates are not that exact. */
-const TIE_RATIO = 0.03;
+export const TIE_RATIO = 0.03;
 
 /** How a router chooses among the workers that passed the filters. No policy has side effects on workers or bookings. */
 export interface Policy {

@@ -9,7 +9,8 @@ export class WorkerColumns {
   requests = new Float64Array(FIRST_SIZE);
   /** Requests that could run beside them. */
   freeSeats = new Float64Array(FIRST_SIZE);
-  /** Bookings without a first token. */
+  /** Bookings without a first token whose prompt is computed here, and those whose KV is fetched. */
+  fetches = new Float64Array(FIRST_SIZE);
   prefills = new Float64Array(FIRST_SIZE);
   /** Prompt tokens still to be computed, cached ones not counted. */
   prefillTokens = new Float64Array(FIRST_SIZE);
@@ -32,6 +33,8 @@ export class WorkerColumns {
   serviceMs = new Float64Array(FIRST_SIZE);
   /** Room that the working set leaves in the cache; negative when more is in use than fits. */
   slackTokens = new Float64Array(FIRST_SIZE);
+  /** Reported KV that waits to be fetched by another worker. */
+  stagedTokens = new Float64Array(FIRST_SIZE);
   /** Last sign of life; minus infinity for a worker that must not get requests. */
   openMs = new Float64Array(FIRST_SIZE);
   /** Index owners of lower tiers that count, over all workers. */
@@ -61,6 +64,7 @@ export class WorkerColumns {
 const COLUMNS = [
   'requests',
   'freeSeats',
+  'fetches',
   'prefills',
   'prefillTokens',
   'waitingTokens',
@@ -74,5 +78,6 @@ const COLUMNS = [
   'decodeStepMs',
   'serviceMs',
   'slackTokens',
+  'stagedTokens',
   'openMs',
 ] as const satisfies readonly (keyof WorkerColumns)[];

@@ -1,15 +1,19 @@
 import type { KvIndex } from '@busbar/kv-index';
 import { TIERS, type Tier, type WorkerInfo, type WorkerLoad } from '@busbar/protocol';
 import { ApproximateCache } from './approximate-cache.ts';
-import type { Booking } from './booking.ts';
+import { BookingLine } from './booking-line.ts';
 import { TruthLedger } from './cache-truth.ts';
 import { KvStream } from './kv-stream.ts';
 import { LearnedRate } from './learned-rate.ts';
 import type { ReuseStats } from './reuse-stats.ts';
 import type { SlotPool } from './slot-pool.ts';
+import { Suspicion } from './split/suspicion.ts';
 import type { CacheTruth } from './types.ts';
 import type { WorkerColumns } from './worker-columns.ts';
 import { WorkingSet } from './working-set.ts';
+
+/** Failed prefill legs in a row that say nothing of the worker yet. */
+const FORGIVEN_LEGS = 2;
 
 /** What the rows of one router share, and how a new one begins. */
 export interface RowParts {
@@ -44,9 +48,11 @@ export class WorkerRow {
   readonly workingSet: WorkingSet;
   /** Shared by all workers of the model. */
   readonly reuse: ReuseStats;
-  /** Bookings without a first token, oldest first: the engine works on the head. The ledger owns the list. */
-  oldestPrefill: Booking | undefined;
-  newestPrefill: Booking | undefined;
+  /** Bookings without a first token: the engine works on the oldest prefill, and fetches all at once. The ledger owns the lines. */
+  readonly prefills = new BookingLine();
+  readonly fetches = new BookingLine();
+  /** Of a prefill worker whose legs failed. */
+  readonly suspicion = new Suspicion(FORGIVEN_LEGS);
   /** Owners whose overlap counts now: one a rank on the device, the router's own guess, or none. */
   deviceOwners: number[] = [];
   lowerOwners: number[] = [];
@@ -111,6 +117,7 @@ export class WorkerRow {
     this.load = load;
     this.heardMs = nowMs;
     this.isDraining = load.state === 'draining';
+    this.#columns.stagedTokens[this.slot] = (load.stagedBlocks ?? 0) * this.info.blockSize;
     this.#decodeStepMs.learn(load.decodeStepMs);
     this.learnPrefillRate(load.prefillTokensPerMs);
     this.refreshOpen();

@@ -32,7 +32,7 @@ export class Link {
   readonly decodeWorkerId: string;
   readonly lanes: readonly Lane[];
   readonly way: Way;
-  readonly suspicion = new Suspicion();
+  readonly suspicion = new Suspicion(0);
   readonly flights = new Set<Flight>();
   bookedBytes = 0;
   record: LinkRecord | undefined;

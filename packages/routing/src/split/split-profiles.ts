@@ -1,0 +1,64 @@
+import { evictionPrice } from '../eviction-price.ts';
+import { PREDICTIVE_PROFILE } from '../profiles.ts';
+import {
+  decodeInterference,
+  ownPrefill,
+  type Profile,
+  queueWait,
+  seatWait,
+  type Term,
+  tierLoad,
+} from '../terms.ts';
+
+/**
+ * What a millisecond by which tokens of others come later counts against one of the request's own. The aim is the mean delay over all
+ * requests, so they count alike. More would let one long prompt wait for a slow link to spare many short delays; less is what one
+ * worker without a prefill pool does.
+ */
+const DELAY_WEIGHT = 1;
+/** As in the price of a placement: whoever comes later waits for this prefill too. */
+const LATER_WEIGHT = 0.25;
+
+/** A prefill takes its turns in the same steps as running decodes, so each of them is held up by all of it. */
+const prefillInterference: Term = (candidates, _placement, weight, cost) => {
+  const { workers, slots, count, uncachedTokens } = candidates;
+  const { requests, fetches, msPerToken } = workers;
+  for (let at = 0; at < count; at++) {
+    const slot = slots[at]!;
+    // Those whose prefill is ahead will decode by then; those whose KV is on its way may not.
+    const running = requests[slot]! - fetches[slot]!;
+    cost[at]! += weight * running * uncachedTokens[at]! * msPerToken[slot]!;
+  }
+};
+
+/** The first token of a split request takes a decode step, where a prefill brings it along. */
+const firstStep: Term = ({ workers, slots, count }, _placement, weight, cost) => {
+  for (let at = 0; at < count; at++) cost[at]! += weight * workers.decodeStepMs[slots[at]!]!;
+};
+
+/** The whole request at one worker. */
+export const LOCAL_PROFILE: Profile = [
+  ...PREDICTIVE_PROFILE,
+  ['prefillInterferenceMs', DELAY_WEIGHT, prefillInterference],
+];
+
+/** The prefill leg. The first four pass before the KV is ready; the others are paid by who comes later. */
+export const PREFILL_PROFILE: Profile = [
+  ['prefillQueueMs', 1, queueWait],
+  ['prefillSeatMs', 1, seatWait],
+  ['prefillMs', 1, ownPrefill],
+  ['prefillTierLoadMs', 1, tierLoad],
+  ['prefillComputeMs', LATER_WEIGHT, ownPrefill],
+  ['prefillEvictionMs', 1, evictionPrice],
+];
+export const READY_TERMS = 4;
+
+/** The decode leg. The first passes before the KV can be fetched. */
+export const DECODE_PROFILE: Profile = [
+  ['decodeSeatMs', 1, seatWait],
+  ['decodeInterferenceMs', 1, decodeInterference],
+  ['firstStepMs', 1, firstStep],
+  ['decodeEvictionMs', 1, evictionPrice],
+];
+/** Of the terms above, those that pass before the first token. */
+export const FIRST_TOKEN_TERMS = 3;
