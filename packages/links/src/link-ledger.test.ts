@@ -139,6 +139,7 @@ suite('failures', () => {
     assert.equal(failed.lastFailure?.length, 512);
     assert.equal(failed.bytesPerMs, MIB);
     assert.equal(ledger.probeFailed('q', 'nobody listens').failures, 1);
+    assert.equal(new LinkLedger('d', 'nixl').probeFailed('q', 'nobody listens').failures, 0);
     assert.deepEqual(
       ledger
         .all()

@@ -69,10 +69,10 @@ export class LinkLedger {
     return this.#figuresOf(prefillWorkerId, account);
   }
 
-  /** A probe that found nothing: a failure of the link. */
+  /** A probe that found nothing. Where transfers take another path than probes it does not count as a failure of the link. */
   probeFailed(prefillWorkerId: string, reason: string): LinkFigures {
     const account = this.#account(prefillWorkerId);
-    account.failures++;
+    if (this.#protocol === 'tcp') account.failures++;
     account.lastFailure = reason.slice(0, REASON_CHARS);
     return this.#figuresOf(prefillWorkerId, account);
   }

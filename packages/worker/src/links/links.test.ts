@@ -1,0 +1,204 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type Bucket, type Bus, MemoryNetwork } from '@busbar/bus';
+import type { LinkProbe, ProbeOptions } from '@busbar/engine';
+import {
+  decodeLinkRecord,
+  encodeInstance,
+  encodeLinkRecord,
+  type LinkRecord,
+  type WorkerInfo,
+} from '@busbar/protocol';
+import { createTestContext, type TestContext, until } from '@busbar/service/testing';
+import { sweepLinks } from './link-janitor.ts';
+import { Links } from './links.ts';
+
+const MIB = 1_048_576;
+
+function infoOf(role: WorkerInfo['role'], endpoint?: string): WorkerInfo {
+  return {
+    model: 'm',
+    role,
+    engine: 'mock',
+    engineVersion: '1',
+    blockSize: 16,
+    kvBlocks: 64,
+    dpRanks: 1,
+    contextTokens: 1_000,
+    maxRunning: 8,
+    kvEvents: true,
+    prefillTokensPerMs: 1,
+    decodeStepMs: 1,
+    transfer: {
+      protocol: 'tcp',
+      revision: { layout: 'a' },
+      kvBytesPerToken: 100_000,
+      ...(endpoint === undefined ? {} : { endpoint }),
+    },
+  };
+}
+
+interface Bench {
+  bus: Bus;
+  context: TestContext;
+  links: Links;
+  instances: Bucket;
+  records: () => Promise<Map<string, LinkRecord>>;
+  /** How often each key of the bucket was written. */
+  writes: Map<string, number>;
+  join: (id: string, info: WorkerInfo, epoch?: number) => Promise<void>;
+  probes: { endpoint: string; options: ProbeOptions }[];
+}
+
+async function withLinks(
+  probe: (endpoint: string) => Promise<LinkProbe>,
+  use: (bench: Bench) => Promise<void>,
+): Promise<void> {
+  const network = new MemoryNetwork();
+  const context = createTestContext('decode', network.connect(), 'd1');
+  const bus = network.connect();
+  const bucket = await bus.bucket(context.buckets.links);
+  const instances = await bus.bucket(context.buckets.instances);
+  const writes = new Map<string, number>();
+  await bucket.watch((change) => {
+    if (change.kind === 'put') writes.set(change.key, (writes.get(change.key) ?? 0) + 1);
+  });
+  const probes: Bench['probes'] = [];
+  const own = infoOf('decode');
+  const links = await Links.start(context, own, own.transfer!, (endpoint, options) => {
+    probes.push({ endpoint, options });
+    return probe(endpoint);
+  });
+  const records = async (): Promise<Map<string, LinkRecord>> =>
+    new Map((await bucket.entries()).map(({ key, value }) => [key, decodeLinkRecord(value)]));
+  const join: Bench['join'] = async (id, worker, epoch = 1) => {
+    const instance = {
+      protocol: 1,
+      role: worker.role,
+      id,
+      epoch,
+      pid: 1,
+      host: 'h',
+      startedAt: '',
+      state: 'ready' as const,
+      worker,
+    };
+    await instances.put(`${worker.role}.${id}`, encodeInstance(instance));
+  };
+  try {
+    await use({ bus, context, links, instances, records, writes, join, probes });
+  } finally {
+    await links.stop();
+    await bus.close();
+    await context.bus.close();
+  }
+}
+
+const fast = (): Promise<LinkProbe> => Promise.resolve({ bytesPerMs: MIB, latencyMs: 0.5 });
+
+test('a prefill worker that can be a partner is probed before any transfer; others are not', () =>
+  withLinks(fast, async ({ join, probes, records }) => {
+    await join('p1', infoOf('prefill', '127.0.0.1:7001'));
+    await join('p2', { ...infoOf('prefill', '127.0.0.1:7002'), model: 'other' });
+    await join('p3', { ...infoOf('prefill', '127.0.0.1:7003'), blockSize: 32 });
+    await join('p4', infoOf('prefill'));
+    await join('d2', infoOf('decode', '127.0.0.1:7005'));
+    await until('the record', async () => (await records()).has('p1.d1'));
+    const record = (await records()).get('p1.d1');
+    assert.deepEqual(
+      [record?.source, record?.bytesPerMs, record?.latencyMs, record?.transferProtocol],
+      ['probe', MIB, 0.5, 'tcp'],
+    );
+    assert.deepEqual(new Set(probes.map(({ endpoint }) => endpoint)), new Set(['127.0.0.1:7001']));
+    const bytes = probes.map(({ options }) => options.bytes);
+    assert.ok(bytes[0]! < MIB && Math.max(...bytes) <= 8 * MIB, bytes.join());
+  }));
+
+test('transfers are published at most once a second, all of them counted, and taken back at the end', () =>
+  withLinks(fast, async ({ join, links, records, writes }) => {
+    await join('p1', infoOf('prefill', '127.0.0.1:7001'));
+    await until('the probe', async () => (await records()).has('p1.d1'));
+    for (let key = 1; key <= 50; key++) {
+      links.began(key, 'p1');
+      links.ended(key, { outcome: 'ok', bytes: 1_000 });
+    }
+    await until('the last of them', async () => (await records()).get('p1.d1')?.transfers === 50);
+    assert.ok((writes.get('p1.d1') ?? 0) <= 4, `${writes.get('p1.d1')} writes`);
+    assert.equal((await records()).get('p1.d1')?.bytesTotal, 50_000);
+    await links.stop();
+    assert.deepEqual([...(await records()).keys()], []);
+  }));
+
+test('a peer that leaves takes its record along; one that comes anew is measured anew', () =>
+  withLinks(fast, async ({ join, links, records, instances, probes }) => {
+    await join('p1', infoOf('prefill', '127.0.0.1:7001'));
+    await until('the probe', async () => (await records()).has('p1.d1'));
+    links.began(1, 'p1');
+    links.ended(1, { outcome: 'ok', bytes: 5 });
+    await join('p1', infoOf('prefill', '127.0.0.1:7009'), 2);
+    await until('the probe of the new one', () =>
+      probes.some(({ endpoint }) => endpoint === '127.0.0.1:7009'),
+    );
+    await until('its record', async () => (await records()).get('p1.d1')?.transfers === 0);
+    links.began(2, 'p1');
+    await instances.delete('prefill.p1');
+    await until('no record', async () => !(await records()).has('p1.d1'));
+    links.ended(2, { outcome: 'ok', bytes: 5 });
+    assert.equal(links.view().length, 0);
+  }));
+
+test('a slow link is told once, a failure with its reason, a probe without an answer in the record', async () => {
+  const probe = (endpoint: string): Promise<LinkProbe> =>
+    endpoint.endsWith('1')
+      ? Promise.resolve({ bytesPerMs: 5_000, latencyMs: 1 })
+      : Promise.reject(new Error('nobody listens there'));
+  await withLinks(probe, async ({ context, join, links, records }) => {
+    await join('p1', infoOf('prefill', '127.0.0.1:7001'));
+    await join('p2', infoOf('prefill', '127.0.0.1:7002'));
+    await until('both records', async () => (await records()).size === 2);
+    assert.match((await records()).get('p2.d1')?.lastFailure ?? '', /nobody listens/);
+    for (const key of [1, 2, 3]) {
+      links.began(key, 'p1');
+      links.ended(key, { outcome: 'failed', bytes: 10, reason: 'broken pipe' });
+    }
+    const kinds = context.events.map(({ kind }) => kind).toSorted();
+    assert.deepEqual(kinds, ['kvtransfer.failed', 'kvtransfer.slow']);
+    const slow = context.events.find(({ kind }) => kind === 'kvtransfer.slow');
+    assert.equal(slow?.data['longestMs'], 20_000);
+    await until('the count', async () => (await records()).get('p1.d1')?.failures === 3);
+    assert.equal((await records()).get('p1.d1')?.lastFailure, 'broken pipe');
+  });
+});
+
+test('records of decode workers that were killed are swept, young ones and those of the living are not', async () => {
+  const bus = new MemoryNetwork().connect();
+  const bucket = await bus.bucket('links');
+  const put = (decodeWorkerId: string, updatedAt: string): Promise<number> =>
+    bucket.put(
+      `p.${decodeWorkerId}`,
+      encodeLinkRecord({
+        protocol: 1,
+        prefillWorkerId: 'p',
+        decodeWorkerId,
+        transferProtocol: 'tcp',
+        transfers: 0,
+        failures: 0,
+        bytesTotal: 0,
+        busyMsTotal: 0,
+        bytesPerMs: 0,
+        latencyMs: 0,
+        source: 'none',
+        updatedAt,
+      }),
+    );
+  await put('dead', '2026-01-01T00:00:00Z');
+  await put('alive', '2026-01-01T00:00:00Z');
+  await put('young', '2026-01-01T00:09:30Z');
+  const wallMs = Date.parse('2026-01-01T00:10:00Z');
+  assert.equal(await sweepLinks(bucket, { wallMs, isAlive: (id) => id === 'alive' }), 1);
+  assert.deepEqual((await bucket.entries()).map(({ key }) => key).toSorted(), [
+    'p.alive',
+    'p.young',
+  ]);
+  await bus.close();
+});
