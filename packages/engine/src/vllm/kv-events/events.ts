@@ -9,7 +9,7 @@ export type EngineHash = bigint;
 /** Blocks that follow one another in one sequence became reusable. */
 export interface StoredEvent {
   kind: 'stored';
-  hashes: EngineHash[];
+  hashes: readonly EngineHash[];
   /** The block before the first; undefined where the sequence begins. */
   parent: EngineHash | undefined;
   /** Of all blocks, one after the other. Empty where the engine only says that it has moved blocks. */
@@ -28,7 +28,7 @@ export interface StoredEvent {
 
 export interface RemovedEvent {
   kind: 'removed';
-  hashes: EngineHash[];
+  hashes: readonly EngineHash[];
   tier: Tier;
   group: number | undefined;
 }

@@ -1,10 +1,14 @@
 import type { Tier } from '@busbar/protocol';
 import type { EngineSink } from '../../port.ts';
 
-/** Where one data-parallel rank of a vLLM publishes its KV events; both are ZMQ endpoints that we connect to. */
+/** Where one data-parallel rank of a vLLM publishes its KV events, and answers replays: ZMQ endpoints. */
 export interface KvEventSource {
   dpRank: number;
   endpoint: string;
+  /**
+   * The engine runs, and it is not known which of the two it does with its endpoint, bind or connect: we bind if that is still possible.
+   */
+  tryBind?: true;
   /** Absent: what is missed cannot be asked for again, and a gap drops all knowledge of the rank. */
   replayEndpoint?: string;
 }
@@ -75,8 +79,7 @@ export interface KvEventsStatistics {
 }
 
 /**
- * Hears the KV events of one vLLM and tells them to the sink in our own chained hashes. All calls of the sink are made from the event
- * loop's own turn, never within a call from outside; none after `close` has been called.
+ * Hears the KV events of one vLLM and tells them to the sink in our own chained hashes. The sink is not called after `close` was.
  */
 export interface KvEvents {
   /**

@@ -12,6 +12,8 @@ const TIER_NAMES = ['device', 'host'] as const;
 /** A sequence of blocks; block k of it is told apart from others by `salt` and the tokens up to it. */
 interface Sequence {
   salt: string;
+  /** Goes into the engine's hash only, as the file of an adapter does. */
+  secret: number;
   tokens: number[];
 }
 
@@ -22,10 +24,11 @@ type Command =
 
 const sequenceArbitrary = fc.record({
   salt: fc.constantFrom('', 'a'),
+  secret: fc.nat(1),
   // Few tokens, so that sequences share prefixes.
   tokens: fc
     .array(fc.integer({ min: 0, max: 1 }), { minLength: 1, maxLength: 4 })
-    .map((digits) => digits.flatMap((digit) => new Array<number>(BLOCK_SIZE).fill(digit))),
+    .map((digits) => digits.flatMap((digit) => Array.from({ length: BLOCK_SIZE }, () => digit))),
 });
 const tierArbitrary = fc.constantFrom(...TIER_NAMES);
 const commandArbitrary: fc.Arbitrary<Command> = fc.oneof(
@@ -84,11 +87,11 @@ class NaiveEngine {
   }
 
   #store({ sequence, from, to, tier }: Command & { kind: 'store' }): VllmKvEvent | undefined {
-    const { salt, tokens } = sequence;
+    const { salt, secret, tokens } = sequence;
     const end = Math.min(to, tokens.length / BLOCK_SIZE);
     if (from >= end) return undefined;
     const path = (blocks: number): bigint =>
-      this.hashOf({ salt, tokens: tokens.slice(0, blocks * BLOCK_SIZE) });
+      this.hashOf({ salt, secret, tokens: tokens.slice(0, blocks * BLOCK_SIZE) });
     const parent = from === 0 ? undefined : path(from);
     // An engine has the parent of what it stores.
     if (parent !== undefined && !this.has(parent)) return undefined;
