@@ -9,3 +9,6 @@ export { probeLink } from './transfer/link-probe.ts';
 export { createTransferServer } from './transfer/transfer-server.ts';
 export type * from './transfer/types.ts';
 export { MAX_PROBE_BYTES } from './transfer/wire.ts';
+export type * from './vllm/host-checks.ts';
+export { judgeHost } from './vllm/host-checks.ts';
+export { gatherHostFacts } from './vllm/host-facts.ts';
