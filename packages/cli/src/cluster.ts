@@ -4,10 +4,12 @@ import {
   bucketNames,
   createSubjects,
   decodeInstance,
+  decodeLinkRecord,
   decodeModelCard,
   decodeOrSkip,
   decodeWorkerLoad,
   type Instance,
+  type LinkRecord,
   lastToken,
   type ModelCard,
   type WorkerLoad,
@@ -32,6 +34,13 @@ export async function readInstances(bus: Bus, namespace: string): Promise<Map<st
     if (instance !== undefined) instances.set(instance.id, instance);
   }
   return instances;
+}
+
+/** What decode workers measured of the ways into them. */
+export async function readLinks(bus: Bus, namespace: string): Promise<LinkRecord[]> {
+  const bucket = await bus.bucket(bucketNames(namespace).links);
+  const entries = await bucket.entries();
+  return entries.flatMap((entry) => decodeOrSkip(decodeLinkRecord, entry.value) ?? []);
 }
 
 async function readCards(bus: Bus, namespace: string): Promise<ModelCard[]> {

@@ -41,6 +41,10 @@ const stateSchema = z.object({
   port: z.int(),
   model: z.string(),
   policy: z.string(),
+  engine: z.string().optional(),
+  modelPath: z.string().optional(),
+  vllmCommand: z.string().optional(),
+  disaggregation: z.object({ mode: z.string(), isStrict: z.boolean() }).optional(),
   natsUrl: z.string(),
   drainMs: z.int().min(0),
   /** Set by `down`, so that a supervisor does not take the ends of its processes for crashes. */

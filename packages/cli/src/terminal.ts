@@ -65,3 +65,23 @@ export function seconds(ms: number): string {
 export function count(value: number): string {
   return value.toLocaleString('en-US');
 }
+
+/** `172 MB`, `1.4 GB`: powers of ten, as links are measured. */
+export function bytes(value: number): string {
+  if (value < 1e6) return `${(value / 1e3).toFixed(1)} kB`;
+  return value < 1e9
+    ? `${(value / 1e6).toFixed(value < 1e7 ? 1 : 0)} MB`
+    : `${(value / 1e9).toFixed(1)} GB`;
+}
+
+/** `0.94 Gbit/s` of bytes per millisecond. */
+export function linkRate(bytesPerMs: number): string {
+  const gigabits = (bytesPerMs * 8) / 1e6;
+  return `${gigabits < 10 ? gigabits.toFixed(2) : count(Math.round(gigabits))} Gbit/s`;
+}
+
+/** `85 ms`, `3.4 s`. */
+export function duration(ms: number): string {
+  if (ms < 10) return `${ms.toFixed(1)} ms`;
+  return ms < 1_000 ? `${Math.round(ms)} ms` : seconds(ms);
+}

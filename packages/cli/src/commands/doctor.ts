@@ -13,7 +13,12 @@ export interface DoctorFlags {
 /** `busbar doctor`: looks for what makes a stack slow or wrong. Answers 1 when a check fails. */
 export async function doctor(context: CliContext, flags: DoctorFlags): Promise<number> {
   const target = findTarget(context, flags.namespace);
-  const facts = await gatherFacts(target, flags.url?.replace(/\/(v1\/?)?$/, ''), context.signal);
+  const facts = await gatherFacts({
+    target,
+    url: flags.url?.replace(/\/(v1\/?)?$/, ''),
+    env: context.env,
+    signal: context.signal,
+  });
   const diagnosis = diagnose(target.namespace, judge(facts));
   const { terminal } = context;
   if (flags.json === true) terminal.line(JSON.stringify(diagnosis, undefined, 2));

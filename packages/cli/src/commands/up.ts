@@ -145,6 +145,13 @@ function newState(context: CliContext, options: UpOptions, namespace: string): S
     port: options.port,
     model: options.model,
     policy: options.policy,
+    engine: options.engine,
+    ...(options.modelPath === undefined ? {} : { modelPath: options.modelPath }),
+    ...(options.vllm?.command === undefined ? {} : { vllmCommand: options.vllm.command }),
+    disaggregation: {
+      mode: options.disaggregation.mode,
+      isStrict: options.disaggregation.isStrict,
+    },
     natsUrl: context.env['BUSBAR_NATS_URL'] ?? '',
     drainMs: drain,
     isStopping: false,

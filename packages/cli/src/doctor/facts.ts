@@ -1,3 +1,5 @@
+import type { HostFinding } from '@busbar/engine';
+import type { LinkRecord } from '@busbar/protocol';
 import { z } from 'zod';
 import type { Cluster } from '../cluster.ts';
 import type { NatsInfo } from '../nats/info.ts';
@@ -23,6 +25,7 @@ const routerWorkerSchema = z.object({
   truth: z.enum(['events', 'approximate', 'load-only']),
   reason: z.string(),
   indexedBlocks: z.number(),
+  wantedBlocks: z.number().optional(),
   expectedCachedTokensTotal: z.number(),
   reportedCachedTokensTotal: z.number(),
 });
@@ -34,6 +37,17 @@ export interface Probe {
   promptTokens: number;
   /** Cached tokens that each answer reported; the first was sent to a cold cache. */
   cachedTokens: number[];
+  /** Time to the first token of each, at this client. */
+  ttftMs: number[];
+}
+
+/** What an engine that is started on this machine would meet. */
+export interface HostView {
+  findings: readonly HostFinding[];
+  /** A model was named, so that its download locks could be looked for. */
+  hasModel: boolean;
+  /** CUDA of the engine and of the driver, in words; absent when no engine was named. */
+  build?: string;
 }
 
 /** Everything that the checks look at, gathered once. Judging it is pure. */
@@ -41,6 +55,8 @@ export interface Facts {
   namespace: string;
   natsUrl: string;
   policy: string | undefined;
+  /** As `busbar up` was told; undefined for stacks that were started otherwise. */
+  disaggregation: { mode: string; isStrict: boolean } | undefined;
   nats: NatsInfo | { error: string };
   stack: StackView;
   /** Undefined when the bus cannot be used. Loads are from before the probe. */
@@ -54,5 +70,11 @@ export interface Facts {
   heardBatches: ReadonlyMap<string, number>;
   /** `storedBlocksTotal` of each worker after the probe. */
   storedAfter: ReadonlyMap<string, number>;
+  /** What decode workers measured of the ways into them. */
+  links: readonly LinkRecord[];
+  /** Undefined when it could not be looked at. */
+  host: HostView | undefined;
   openFilesMax: number | undefined;
+  /** What took so long that it was given up. */
+  givenUp: readonly string[];
 }

@@ -1,53 +1,57 @@
 import { readFileSync } from 'node:fs';
 import { messageOf } from '@busbar/base';
 import type { Bus } from '@busbar/bus';
-import { createSubjects, lastToken } from '@busbar/protocol';
+import { createSubjects, type LinkRecord, lastToken } from '@busbar/protocol';
 import { connectBus } from '../bus-client.ts';
-import { type Cluster, observeCluster } from '../cluster.ts';
-import { chatOnce, getJson, listModels } from '../http.ts';
+import { type Cluster, observeCluster, readLinks } from '../cluster.ts';
+import type { Env } from '../context.ts';
 import { readNatsInfo } from '../nats/info.ts';
 import type { Target } from '../observe.ts';
-import { type ProcessView, viewStack } from '../stack-view.ts';
+import { viewStack } from '../stack-view.ts';
 import { stackUrl } from '../state.ts';
-import { pause } from '../wait.ts';
-import {
-  type Facts,
-  type Probe,
-  type RouterWorker,
-  readinessSchema,
-  routerWorkersSchema,
-} from './facts.ts';
+import { type Facts, readinessSchema } from './facts.ts';
+import { readAll, readRouters } from './gather-admin.ts';
+import { gatherHost } from './gather-host.ts';
+import { sendProbe } from './gather-probe.ts';
+import { Patience } from './patience.ts';
 
 const NATS_MS = 2_000;
-const ADMIN_MS = 2_000;
 /** Three heartbeats of a worker. */
 const LISTEN_MS = 350;
-const PROBE_MS = 15_000;
-/** KV events follow the step that made the blocks; routers apply them within milliseconds. */
-const SETTLE_MS = 200;
-const RESENDS = 3;
-const PROBE_WORDS = 450;
+/** A bus that answers does so in milliseconds; one that does not must not hold a diagnosis up. */
+const BUS_MS = 5_000;
+/** nvidia-smi alone may take 5 s. */
+const HOST_MS = 8_000;
 
-/** Looks at everything once, sends the probe, and looks at what the probe changed. Never throws. */
-export async function gatherFacts(
-  target: Target,
-  probeUrl: string | undefined,
-  signal: AbortSignal,
-): Promise<Facts> {
+export interface GatherInput {
+  target: Target;
+  /** HTTP API for the probe; absent: the stack of this machine. */
+  url: string | undefined;
+  env: Env;
+  signal: AbortSignal;
+}
+
+/** Looks at everything once, sends the probe, and looks at what the probe changed. Never throws, and every step has its limit. */
+export async function gatherFacts({ target, url, env, signal }: GatherInput): Promise<Facts> {
+  const patience = new Patience();
+  const host = patience.wait('looking at this machine', HOST_MS, gatherHost(target.state, env));
   const nats = await readNatsInfo(target.natsUrl, NATS_MS).catch((error: unknown) => ({
     error: `nothing answers as NATS at ${target.natsUrl}: ${messageOf(error)}`,
   }));
   const bus =
-    'error' in nats ? undefined : await connectBus(target.natsUrl, 'doctor').catch(() => undefined);
-  const url = probeUrl ?? (target.state === undefined ? undefined : stackUrl(target.state));
+    'error' in nats
+      ? undefined
+      : await patience.wait('connecting to NATS', BUS_MS, connectBus(target.natsUrl, 'doctor'));
+  const probeUrl = url ?? (target.state === undefined ? undefined : stackUrl(target.state));
   try {
-    const seen = await lookAtBus(bus, target.namespace, url, signal);
+    const seen = await lookAtBus(bus, target.namespace, probeUrl, patience, signal);
     const stack = viewStack(target.namespace, target.state, seen.after);
     const live = stack.processes.filter((view) => view.adminUrl !== undefined);
     return {
       namespace: target.namespace,
       natsUrl: target.natsUrl,
       policy: target.state?.policy,
+      disaggregation: target.state?.disaggregation,
       nats,
       stack,
       cluster: seen.before,
@@ -58,16 +62,20 @@ export async function gatherFacts(
       storedAfter: new Map(
         [...(seen.after?.loads ?? [])].map(([id, load]) => [id, load.storedBlocksTotal]),
       ),
+      links: seen.links,
+      host: await host,
       openFilesMax: openFilesMax(),
+      givenUp: patience.givenUp,
     };
   } finally {
-    await bus?.close().catch(() => {});
+    if (bus !== undefined) await patience.wait('leaving NATS', BUS_MS, bus.close());
   }
 }
 
 interface Seen {
   before: Cluster | undefined;
   after: Cluster | undefined;
+  links: LinkRecord[];
   probe: Facts['probe'];
   heardBatches: Map<string, number>;
 }
@@ -77,88 +85,28 @@ async function lookAtBus(
   bus: Bus | undefined,
   namespace: string,
   url: string | undefined,
+  patience: Patience,
   signal: AbortSignal,
 ): Promise<Seen> {
   const heardBatches = new Map<string, number>();
-  const observe = (): Promise<Cluster | undefined> =>
-    bus === undefined
-      ? Promise.resolve(undefined)
-      : observeCluster(bus, namespace, LISTEN_MS).catch(() => undefined);
+  const observe = async (): Promise<Cluster | undefined> =>
+    bus &&
+    patience.wait('reading leases from the bus', BUS_MS, observeCluster(bus, namespace, LISTEN_MS));
   const before = await observe();
   const tap = bus?.subscribe(createSubjects(namespace).kvAll, (message) => {
     const worker = lastToken(message.subject);
     heardBatches.set(worker, (heardBatches.get(worker) ?? 0) + 1);
   });
   try {
-    const probe = url === undefined ? undefined : await sendProbe(url, signal);
+    const probe = url === undefined ? undefined : await sendProbe(url, before?.cards ?? [], signal);
     const after = await observe();
-    return { before, after, probe, heardBatches };
+    // Behind the probe, which may have been the first to use a link.
+    const links =
+      bus && (await patience.wait('reading links from the bus', BUS_MS, readLinks(bus, namespace)));
+    return { before, after, links: links ?? [], probe, heardBatches };
   } finally {
     tap?.unsubscribe();
   }
-}
-
-/** Sends one prompt that no cache can hold, then the same again until it hits. */
-async function sendProbe(url: string, signal: AbortSignal): Promise<Facts['probe']> {
-  try {
-    const bounded = AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]);
-    const model = (await listModels(url, bounded))[0];
-    if (model === undefined) return { error: `${url} lists no model` };
-    const content = probeText(crypto.randomUUID());
-    const probe: Probe = { promptTokens: 0, cachedTokens: [] };
-    for (let attempt = 0; attempt <= RESENDS; attempt++) {
-      const answer = await chatOnce({
-        url,
-        model,
-        messages: [{ role: 'user', content }],
-        maxTokens: 1,
-        signal: bounded,
-      });
-      probe.promptTokens = answer.promptTokens;
-      probe.cachedTokens.push(answer.cachedTokens);
-      if (attempt > 0 && answer.cachedTokens >= answer.promptTokens / 2) break;
-      await pause(SETTLE_MS, signal);
-    }
-    return probe;
-  } catch (error) {
-    return { error: messageOf(error) };
-  }
-}
-
-/** About 600 tokens that begin with what no other prompt begins with. */
-function probeText(unique: string): string {
-  const words = ['the', 'river', 'turns', 'under', 'a', 'stone', 'bridge', 'and', 'goes', 'on'];
-  const text = Array.from({ length: PROBE_WORDS }, (_, i) => words[i % words.length]);
-  return `${unique} ${text.join(' ')}`;
-}
-
-async function readRouters(
-  live: readonly ProcessView[],
-): Promise<Map<string, readonly RouterWorker[]>> {
-  const routers = live.filter((view) => view.role === 'router');
-  const bodies = await readAll(routers, '/workers', (body) => routerWorkersSchema.parse(body));
-  const known = new Map<string, readonly RouterWorker[]>();
-  for (const [id, workers] of bodies) if (workers !== undefined) known.set(id, workers);
-  return known;
-}
-
-/** Asks one path of every admin port at the same time. */
-async function readAll<T>(
-  live: readonly ProcessView[],
-  path: string,
-  parse: (body: unknown) => T,
-): Promise<Map<string, T | undefined>> {
-  const answers = await Promise.all(
-    live.map(async ({ id, adminUrl }): Promise<[string, T | undefined]> => {
-      const answer = adminUrl === undefined ? undefined : await getJson(adminUrl + path, ADMIN_MS);
-      try {
-        return [id, answer === undefined ? undefined : parse(answer.body)];
-      } catch {
-        return [id, undefined];
-      }
-    }),
-  );
-  return new Map(answers);
 }
 
 /** Soft limit of open files of this process, which services inherit; undefined where /proc does not tell. */

@@ -59,6 +59,7 @@ function facts(changes: Partial<Facts> = {}): Facts {
     namespace: 'ns',
     natsUrl: 'nats://n:1',
     policy: 'predictive',
+    disaggregation: undefined,
     nats: {
       serverId: 's',
       serverName: 's',
@@ -97,10 +98,13 @@ function facts(changes: Partial<Facts> = {}): Facts {
       ['d', ready],
     ]),
     routerWorkers: new Map([['r', [seen]]]),
-    probe: { promptTokens: 600, cachedTokens: [0, 592] },
+    probe: { promptTokens: 600, cachedTokens: [0, 592], ttftMs: [90, 20] },
     heardBatches: new Map([['d', 2]]),
     storedAfter: new Map([['d', 137]]),
+    links: [],
+    host: { findings: [], hasModel: false },
     openFilesMax: 20_000,
+    givenUp: [],
     ...changes,
   };
 }
@@ -115,7 +119,16 @@ test('a healthy stack passes every check', () => {
   assert.deepEqual(bad({}), []);
   assert.deepEqual(
     [...new Set(diagnosis.findings.map((finding) => finding.group))],
-    ['bus', 'processes', 'KV events', 'prefix cache', 'cache size', 'machine'],
+    [
+      'bus',
+      'processes',
+      'KV events',
+      'prefix cache',
+      'cache size',
+      'disaggregation',
+      'engines on this machine',
+      'machine',
+    ],
   );
 });
 
@@ -210,7 +223,7 @@ test('a worker that the probe did not reach is not blamed', () => {
 });
 
 test('a resend that misses fails, unless the policy does not look at prefixes', () => {
-  const probe = { promptTokens: 600, cachedTokens: [0, 0, 0, 16] };
+  const probe = { promptTokens: 600, cachedTokens: [0, 0, 0, 16], ttftMs: [90, 90, 90, 90] };
   assert.equal(bad({ probe })[0]?.verdict, 'fail');
   assert.equal(bad({ probe, policy: 'round-robin' })[0]?.verdict, 'warn');
   assert.equal(bad({ probe: { error: '503: no worker' } })[0]?.detail, '503: no worker');

@@ -1,0 +1,34 @@
+import type { Facts } from './facts.ts';
+import type { Finding } from './finding.ts';
+
+const group = 'engines on this machine';
+
+const NAMES = {
+  leftover: 'engine processes',
+  port: 'engine port',
+  lock: 'model locks',
+  driver: 'driver and CUDA',
+} as const;
+
+/** What an engine that is started here would meet: leftovers of earlier ones, held locks, a driver that does not fit. */
+export function judgeHost({ host }: Facts): Finding[] {
+  if (host === undefined) return [];
+  const found = host.findings.map(
+    ({ kind, message, remedy }): Finding => ({
+      group,
+      name: NAMES[kind],
+      verdict: 'fail',
+      detail: message.replace(/\.$/, ''),
+      advice: remedy,
+    }),
+  );
+  const kinds = new Set(host.findings.map(({ kind }) => kind));
+  const clean = (kind: keyof typeof NAMES, detail: string): Finding[] =>
+    kinds.has(kind) ? [] : [{ group, name: NAMES[kind], verdict: 'ok', detail }];
+  return [
+    ...found,
+    ...clean('leftover', 'none without a parent'),
+    ...(host.hasModel ? clean('lock', 'none is held') : []),
+    ...(host.build === undefined ? [] : clean('driver', host.build)),
+  ];
+}

@@ -1,0 +1,157 @@
+import type { LinkRecord, WorkerInfo } from '@busbar/protocol';
+import type { SplitRecord } from '@busbar/routing';
+import { bytes, count, duration, linkRate } from '../terminal.ts';
+import type { Facts } from './facts.ts';
+import type { Finding } from './finding.ts';
+import { predictSplit, type SplitFacts, type WorkerFact } from './predict-split.ts';
+
+const group = 'disaggregation';
+const name = 'disaggregation here';
+
+/** A prompt as agents send many, and what is left of the context for the answer to a long one. */
+export const TYPICAL_PROMPT_TOKENS = 1_500;
+const ANSWER_TOKENS = 64;
+/** How many requests a busy decode worker is taken to run. */
+const BUSY_REQUESTS = 16;
+/** Range in which a link rate is looked for: 1 MB/s to 1 TB/s. */
+const SLOWEST_BYTES_PER_MS = 1e3;
+const FASTEST_BYTES_PER_MS = 1e9;
+const SEARCH_STEPS = 40;
+
+/** One line for each model: whether the split of prefill and decode pays with these workers and links, and why. */
+export function judgeSplit(facts: Facts): Finding[] {
+  return modelsOf(facts).map((split) => ({
+    group,
+    name,
+    verdict: 'ok',
+    detail: split.prefill.length > 0 ? withPool(split) : withoutPool(split),
+  }));
+}
+
+/** The workers by model, those of models that somebody decodes. */
+export function modelsOf({ cluster, links }: Facts): SplitFacts[] {
+  const models = new Map<string, { decode: WorkerFact[]; prefill: WorkerFact[] }>();
+  for (const { id, epoch, worker } of cluster?.instances.values() ?? []) {
+    if (worker === undefined) continue;
+    const pools = models.get(worker.model) ?? { decode: [], prefill: [] };
+    pools[worker.role].push({ id, epoch, info: worker, load: cluster?.loads.get(id) });
+    models.set(worker.model, pools);
+  }
+  return [...models.values()]
+    .filter(({ decode }) => decode.length > 0)
+    .map((pools) => ({ ...pools, links, running: meanRunning(pools.decode) }));
+}
+
+/** Prompts that the figures are given for: a typical one, and one that fills the context. */
+export function promptLengths({ decode }: Pick<SplitFacts, 'decode'>): number[] {
+  const longest = Math.max(...decode.map(({ info }) => roomOf(info)));
+  const typical = Math.min(TYPICAL_PROMPT_TOKENS, longest);
+  return longest > typical * 1.5 ? [typical, longest] : [typical];
+}
+
+function roomOf({ contextTokens, kvBlocks, dpRanks, blockSize }: WorkerInfo): number {
+  return Math.max(1, Math.min(contextTokens, kvBlocks * dpRanks * blockSize) - ANSWER_TOKENS);
+}
+
+function meanRunning(decode: readonly WorkerFact[]): number {
+  const running = decode.reduce((sum, { load }) => sum + (load?.running ?? 0), 0);
+  return Math.round(running / decode.length);
+}
+
+function withPool(split: SplitFacts): string {
+  const records = promptLengths(split).flatMap((tokens) => {
+    const record = predictSplit(split, tokens);
+    return record === undefined ? [] : [{ tokens, record }];
+  });
+  if (records.length === 0) return 'cannot be said: no decode worker can take a prompt now';
+  const paying = records.filter(({ record }) => record.isSplit);
+  const first = records[0]!.record;
+  if (first.pair === undefined) return `does not pay, because ${lowered(first.reason)}`;
+  const word =
+    paying.length === records.length
+      ? 'pays'
+      : paying.length === 0
+        ? 'does not pay'
+        : `pays for prompts of ${paying.map(({ tokens }) => count(tokens)).join(' and ')} tokens only`;
+  const figures = records.map(
+    ({ tokens, record }) => `${count(tokens)} tokens: ${compared(record)}`,
+  );
+  return `${word}, because of ${figures.join('; ')} (${busy(split.running)})`;
+}
+
+function compared({ local, pair }: SplitRecord): string {
+  const whole = `${duration(local.totalMs)} on ${local.workerId}`;
+  if (pair === undefined) return whole;
+  const way = `${bytes(pair.bytes)} at ${linkRate(pair.bytesPerMs)}${pair.source === 'assumed' ? ' (assumed)' : ''} = ${duration(pair.bytes / pair.bytesPerMs)}`;
+  return `${whole}, ${duration(pair.totalMs)} by ${pair.prefillWorkerId}, of which ${way} on the link`;
+}
+
+function busy(running: number): string {
+  return running === 0 ? 'decode workers idle now' : `${count(running)} requests run on each now`;
+}
+
+const IMAGINED = 'one more worker';
+
+/** What a prefill worker like the first decode worker would change, and on which link. */
+function withoutPool(split: SplitFacts): string {
+  const [model] = split.decode;
+  const transfer = model?.info.transfer;
+  if (model === undefined || transfer === undefined) {
+    return 'does not pay, because there is no prefill worker, and decode workers tell no way to exchange KV';
+  }
+  const prefill = {
+    ...model,
+    id: 'imagined',
+    info: { ...model.info, role: 'prefill' } satisfies WorkerInfo,
+    load: undefined,
+  };
+  const imagined = { ...split, decode: [model], prefill: [prefill] };
+  const texts = promptLengths(split).map((tokens) => {
+    const idle = slowestPaying({ ...imagined, running: 0 }, tokens);
+    const loaded = slowestPaying({ ...imagined, running: BUSY_REQUESTS }, tokens);
+    return `${count(tokens)} tokens (${bytes(tokens * transfer.kvBytesPerToken)}): ${neededRate(idle)} while nothing runs, ${neededRate(loaded)} while ${BUSY_REQUESTS} requests decode`;
+  });
+  return `does not pay, because there is no prefill worker; ${IMAGINED} like ${model.id} would for ${texts.join('; ')}`;
+}
+
+function neededRate(bytesPerMs: number | undefined): string {
+  return bytesPerMs === undefined ? 'on no link' : `from ${linkRate(bytesPerMs)}`;
+}
+
+/** The slowest link on which the router splits this prompt; undefined when it does on none. */
+function slowestPaying(split: SplitFacts, promptTokens: number): number | undefined {
+  const paysAt = (bytesPerMs: number): boolean =>
+    predictSplit({ ...split, links: [imaginedLink(split, bytesPerMs)] }, promptTokens)?.isSplit ===
+    true;
+  if (!paysAt(FASTEST_BYTES_PER_MS)) return undefined;
+  let slow = SLOWEST_BYTES_PER_MS;
+  let fast = FASTEST_BYTES_PER_MS;
+  if (paysAt(slow)) return slow;
+  for (let step = 0; step < SEARCH_STEPS; step++) {
+    const middle = Math.sqrt(slow * fast);
+    if (paysAt(middle)) fast = middle;
+    else slow = middle;
+  }
+  return fast;
+}
+
+function imaginedLink({ decode, prefill }: SplitFacts, bytesPerMs: number): LinkRecord {
+  return {
+    protocol: 1,
+    prefillWorkerId: prefill[0]!.id,
+    decodeWorkerId: decode[0]!.id,
+    transferProtocol: decode[0]!.info.transfer?.protocol ?? 'tcp',
+    transfers: 1,
+    failures: 0,
+    bytesTotal: 1,
+    busyMsTotal: 1,
+    bytesPerMs,
+    latencyMs: 1,
+    source: 'transfers',
+    updatedAt: '',
+  };
+}
+
+function lowered(sentence: string): string {
+  return sentence.charAt(0).toLowerCase() + sentence.slice(1);
+}
