@@ -127,6 +127,10 @@ function addVllmFlags(command: Command): void {
       `attach to vLLMs that run already, one for each worker (${origins('vllmUrl')})`,
     )
     .option(
+      '--vllm-gpus <n[+n...][,...]>',
+      'GPUs of each worker, those of decode workers first; 0+1,2+3 gives two to each',
+    )
+    .option(
       '--kv-connector <name>',
       `how KV leaves a prefill worker: ${KV_CONNECTOR_NAMES.join(', ')} (default: nixl with --prefill, else none; env: BUSBAR_KV_CONNECTOR)`,
     );

@@ -30,6 +30,7 @@ export interface UpFlags {
   vllmCommand?: string;
   vllmArgs?: string;
   vllmUrl?: string;
+  vllmGpus?: string;
   kvConnector?: string;
   detach?: boolean;
 }
@@ -74,6 +75,7 @@ const SETTINGS = {
   vllmCommand: { flag: '--vllm-command', variable: 'BUSBAR_VLLM_COMMAND' },
   vllmArgs: { flag: '--vllm-args', variable: 'BUSBAR_VLLM_ARGS' },
   vllmUrl: { flag: '--vllm-url', variable: 'BUSBAR_VLLM_URL' },
+  vllmGpus: { flag: '--vllm-gpus' },
   kvConnector: { flag: '--kv-connector', variable: 'BUSBAR_KV_CONNECTOR' },
 } as const satisfies Record<string, Setting>;
 

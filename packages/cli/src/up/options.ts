@@ -54,15 +54,16 @@ export function parseUpOptions(flags: UpFlags, env: Env, cwd: string): UpOptions
   const engine = oneOf(given('engine', flags, env), ENGINE_NAMES);
   const pathGiven = given('modelPath', flags, env);
   const modelPath = pathGiven === undefined ? undefined : modelFolder(pathGiven, cwd);
+  const parts = engine === 'mock' ? mockParts(flags, env) : vllmParts(flags, env, modelPath);
   return {
     engine,
-    ...(engine === 'mock' ? mockParts(flags, env) : vllmParts(flags, env, modelPath)),
+    ...parts,
     routers: integer(given('routers', flags, env), 1, PROCESSES_MAX),
     frontends: integer(given('frontends', flags, env), 1, PROCESSES_MAX),
     model: modelOf(given('model', flags, env), engine, modelPath),
     modelPath,
     policy: oneOf(given('policy', flags, env), POLICY_NAMES),
-    disaggregation: disaggregationOf(flags, env),
+    disaggregation: disaggregationOf(flags, env, parts.prefill.length),
     kvEvents: flags.kvEvents && flag('BUSBAR_KV_EVENTS', env['BUSBAR_KV_EVENTS'], true),
     port: integer(given('port', flags, env), 1, 65_535),
     host: hostName(given('host', flags, env)),
@@ -121,7 +122,7 @@ function modelOf(
   return engine === 'vllm' && modelPath !== undefined ? basename(modelPath) : MOCK_MODEL;
 }
 
-function disaggregationOf(flags: UpFlags, env: Env): DisaggregationOptions {
+function disaggregationOf(flags: UpFlags, env: Env, prefill: number): DisaggregationOptions {
   const text = given('disaggregation', flags, env);
   const mode = oneOf(text, DISAGGREGATION_NAMES);
   const threshold = given('disaggregationThreshold', flags, env);
@@ -138,6 +139,11 @@ function disaggregationOf(flags: UpFlags, env: Env): DisaggregationOptions {
   if (isStrict && mode === 'never') {
     usage(
       '--disaggregation-strict refuses what cannot be split, and --disaggregation never splits nothing',
+    );
+  }
+  if (isStrict && mode === 'always' && prefill === 0) {
+    usage(
+      `${text.name} always with --disaggregation-strict and no prefill worker: every request would be refused; add --prefill`,
     );
   }
   return {

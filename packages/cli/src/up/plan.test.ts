@@ -103,7 +103,7 @@ test('prefill workers have their own values, routers the rule for both', () => {
 test('a vLLM worker gets its URL, its arguments and its connector, and nothing of the mock', () => {
   const { options } = input;
   const vllm = { command: undefined, args: '--enforce-eager', kvConnector: 'nixl' } as const;
-  const decode = [{ engine: 'vllm', url: 'http://a:1' }] as const;
+  const decode = [{ engine: 'vllm', url: 'http://a:1', gpus: '0,1' }] as const;
   const specs = planProcesses({
     ...input,
     options: {
@@ -119,6 +119,7 @@ test('a vLLM worker gets its URL, its arguments and its connector, and nothing o
   assert.equal(env['BUSBAR_ENGINE'], 'vllm');
   assert.equal(env['BUSBAR_VLLM_URL'], 'http://a:1');
   assert.equal(env['BUSBAR_VLLM_ARGS'], '--enforce-eager');
+  assert.equal(env['CUDA_VISIBLE_DEVICES'], '0,1');
   assert.equal(env['BUSBAR_KV_CONNECTOR'], 'nixl');
   for (const name of [
     'BUSBAR_PROFILE',

@@ -92,6 +92,7 @@ function workerSettings(options: UpOptions, worker: WorkerOptions): Settings {
         }
       : {
           BUSBAR_VLLM_URL: worker.url,
+          CUDA_VISIBLE_DEVICES: worker.gpus,
           BUSBAR_VLLM_COMMAND: options.vllm?.command,
           BUSBAR_VLLM_ARGS: options.vllm?.args,
           BUSBAR_KV_CONNECTOR: options.vllm?.kvConnector,

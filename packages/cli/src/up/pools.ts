@@ -11,8 +11,8 @@ export const KV_CONNECTOR_NAMES = ['nixl', 'mooncake', 'none'] as const;
 /** What is set for one worker alone. */
 export type WorkerOptions =
   | { engine: 'mock'; kvBlocks: number; speed: number; profile: ProfileName }
-  /** `url` names a vLLM that runs already; without it the worker starts one. */
-  | { engine: 'vllm'; url: string | undefined };
+  /** `url` names a vLLM that runs already; without it the worker starts one, on these GPUs (`0,1`) or on those it finds. */
+  | { engine: 'vllm'; url: string | undefined; gpus: string | undefined };
 
 /** The workers of a stack by role. A list has one entry for each process. */
 export interface Pools {
@@ -42,7 +42,7 @@ const MOCK_ONLY = [
   'prefillMockSpeed',
 ] as const;
 const PREFILL_ONLY = ['prefillProfile', 'prefillKvBlocks', 'prefillMockSpeed'] as const;
-const VLLM_ONLY = ['vllmCommand', 'vllmArgs', 'vllmUrl', 'kvConnector'] as const;
+const VLLM_ONLY = ['vllmCommand', 'vllmArgs', 'vllmUrl', 'vllmGpus', 'kvConnector'] as const;
 
 /** How many workers of each role. Throws CLI_USAGE for prefill workers without one that decodes. */
 export function poolSizes(flags: UpFlags, env: Env): { decode: number; prefill: number } {
@@ -104,9 +104,13 @@ export function vllmPools(flags: UpFlags, env: Env): { pools: Pools; vllm: VllmO
       `${command.name} starts a vLLM and --vllm-url attaches to one that runs: give one of them`,
     );
   }
+  const gpus = gpusOf(given('vllmGpus', flags, env), sizes.decode + sizes.prefill);
+  if (gpus !== undefined && urls !== undefined) {
+    usage('--vllm-gpus is for vLLMs that are started here, and --vllm-url names some that run');
+  }
   const workers = Array.from(
     { length: sizes.decode + sizes.prefill },
-    (_, i): WorkerOptions => ({ engine: 'vllm', url: urls?.[i] }),
+    (_, i): WorkerOptions => ({ engine: 'vllm', url: urls?.[i], gpus: gpus?.[i] }),
   );
   const connector = given('kvConnector', flags, env);
   const fallback = sizes.prefill > 0 ? 'nixl' : 'none';
@@ -139,6 +143,21 @@ export function contextOf(context: Given, { decode, prefill }: Pools, blockSize:
     );
   }
   return tokens;
+}
+
+/** `0,1` is one GPU each; `0+1,2+3` two each. */
+function gpusOf(text: Given | undefined, workers: number): string[] | undefined {
+  if (text === undefined) return undefined;
+  const parts = text.text.split(',').map((part) => part.trim());
+  if (!parts.every((part) => /^\d+(\+\d+)*$/.test(part))) {
+    usage(`${text.name} takes numbers of GPUs such as 0,1 or 0+1,2+3, not "${text.text}"`);
+  }
+  if (parts.length !== workers) {
+    usage(
+      `${text.name} has ${parts.length} values for ${workers} workers: give one for each, those of decode workers first`,
+    );
+  }
+  return parts.map((part) => part.replaceAll('+', ','));
 }
 
 /** One URL cannot be shared: two workers would announce the same cache. */
