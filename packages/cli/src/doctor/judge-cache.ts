@@ -65,7 +65,7 @@ export function judgeCache(facts: Facts): Finding[] {
     ].join('; ');
     const base = { group: 'cache size', name: view.id, detail };
     if (wanted !== undefined && wanted > kvBlocks) {
-      const advice = `the prefixes in use do not fit, so prompts are computed again and again: add workers or memory (${times(wanted / kvBlocks)} of this cache), or send fewer different prefixes`;
+      const advice = `the prefixes in use do not fit, so prompts are computed again and again: add workers or memory (${(wanted / kvBlocks).toFixed(1)} times the size of this cache), or send fewer different prefixes`;
       return [{ ...base, verdict: 'warn', advice }];
     }
     if (freeBlocks > kvBlocks * FULL_RATIO) return [{ ...base, verdict: 'ok' }];
@@ -82,8 +82,4 @@ function wantedBlocks({ routerWorkers }: Facts, { id }: ProcessView): number | u
     .filter((worker) => worker.workerId === id)
     .flatMap((worker) => worker.wantedBlocks ?? []);
   return known.length === 0 ? undefined : Math.max(...known);
-}
-
-function times(ratio: number): string {
-  return `${ratio.toFixed(1)} times the size`;
 }

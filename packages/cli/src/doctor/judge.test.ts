@@ -1,113 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Instance, WorkerInfo, WorkerLoad } from '@busbar/protocol';
+import type { WorkerInfo } from '@busbar/protocol';
 import { fakeContext } from '../testing.ts';
-import type { Facts, ReadinessBody, RouterWorker } from './facts.ts';
+import {
+  facts,
+  decodeInfo as info,
+  instanceOf as instance,
+  heartbeat as load,
+  workerSeen as seen,
+} from './facts.testing.ts';
+import type { Facts, ReadinessBody } from './facts.ts';
 import { diagnose, type Finding, renderDiagnosis } from './finding.ts';
 import { judge } from './judge.ts';
-
-const info: WorkerInfo = {
-  model: 'm',
-  engine: 'mock',
-  engineVersion: '1',
-  blockSize: 16,
-  kvBlocks: 926,
-  role: 'decode',
-  dpRanks: 1,
-  contextTokens: 4096,
-  maxRunning: 8,
-  kvEvents: true,
-  prefillTokensPerMs: 1,
-  decodeStepMs: 1,
-};
-
-function instance(role: Instance['role'], id: string, worker?: WorkerInfo): Instance {
-  const base = { protocol: 1, epoch: 1, pid: 1, host: 'h', startedAt: '', state: 'ready' } as const;
-  return { ...base, role, id, ...(worker === undefined ? {} : { worker }) };
-}
-
-const load: WorkerLoad = {
-  epoch: 1,
-  state: 'ready',
-  running: 0,
-  waiting: 0,
-  waitingPrefillTokens: 0,
-  freeBlocks: 800,
-  activeBlocks: 0,
-  kvBlocks: 926,
-  decodeStepMs: 1,
-  prefillTokensPerMs: 1,
-  kvSequence: 5,
-  storedBlocksTotal: 100,
-};
-
-const ready: ReadinessBody = { status: 'ready', checks: [] };
-const seen: RouterWorker = {
-  workerId: 'd',
-  truth: 'events',
-  reason: 'events arrive',
-  indexedBlocks: 100,
-  expectedCachedTokensTotal: 0,
-  reportedCachedTokensTotal: 0,
-};
-
-/** A healthy stack of one frontend, router and worker. */
-function facts(changes: Partial<Facts> = {}): Facts {
-  const process = (role: 'frontend' | 'router' | 'decode', id: string) =>
-    ({ role, id, pid: 1, state: 'ready', isManaged: true, logFile: `/l/${id}.log` }) as const;
-  return {
-    namespace: 'ns',
-    natsUrl: 'nats://n:1',
-    policy: 'predictive',
-    disaggregation: undefined,
-    nats: {
-      serverId: 's',
-      serverName: 's',
-      version: '2.15.1',
-      hasJetStream: true,
-      maxPayloadBytes: 1_048_576,
-    },
-    stack: {
-      namespace: 'ns',
-      url: 'http://u',
-      natsUrl: 'nats://n:1',
-      processes: [
-        process('frontend', 'f'),
-        process('router', 'r'),
-        {
-          ...process('decode', 'd'),
-          kvBlocks: 926,
-          blockSize: 16,
-          freeBlocks: 800,
-          activeBlocks: 0,
-        },
-      ],
-    },
-    cluster: {
-      instances: new Map([
-        ['f', instance('frontend', 'f')],
-        ['r', instance('router', 'r')],
-        ['d', instance('decode', 'd', info)],
-      ]),
-      cards: [],
-      loads: new Map([['d', load]]),
-    },
-    readiness: new Map([
-      ['f', ready],
-      ['r', ready],
-      ['d', ready],
-    ]),
-    routerWorkers: new Map([['r', [seen]]]),
-    probe: { promptTokens: 600, cachedTokens: [0, 592], ttftMs: [90, 20] },
-    heardBatches: new Map([['d', 2]]),
-    storedAfter: new Map([['d', 137]]),
-    links: [],
-    host: { findings: [], hasModel: false },
-    openFilesMax: 20_000,
-    givenUp: [],
-    ...changes,
-  };
-}
 
 function bad(changes: Partial<Facts>): Finding[] {
   return judge(facts(changes)).filter((finding) => finding.verdict !== 'ok');
@@ -227,6 +131,54 @@ test('a resend that misses fails, unless the policy does not look at prefixes', 
   assert.equal(bad({ probe })[0]?.verdict, 'fail');
   assert.equal(bad({ probe, policy: 'round-robin' })[0]?.verdict, 'warn');
   assert.equal(bad({ probe: { error: '503: no worker' } })[0]?.detail, '503: no worker');
+});
+
+test('a hit tells both times, and one that saves nothing is doubted', () => {
+  const probe = (ttftMs: number[]) => ({ promptTokens: 600, cachedTokens: [0, 0, 592], ttftMs });
+  const [ok] = judge(facts({ probe: probe([97.4, 80, 26]) })).filter(
+    (finding) => finding.group === 'prefix cache',
+  );
+  assert.equal(ok?.verdict, 'ok');
+  assert.match(ok.detail, /; first token after 97 ms cold, 26 ms again$/);
+  const [slow] = bad({ probe: probe([97, 10, 98]) });
+  assert.equal(slow?.verdict, 'warn');
+  assert.match(slow.advice ?? '', /saved no time/);
+  assert.deepEqual(bad({ probe: probe([6, 6, 7]) }), [], 'too fast to be compared');
+});
+
+test('prefixes that do not fit into a cache are told with what would', () => {
+  const wanted = { ...seen, wantedBlocks: 1_389 };
+  const [finding] = bad({ routerWorkers: new Map([['r', [wanted]]]) });
+  assert.equal(finding?.verdict, 'warn');
+  assert.match(finding.detail, /; 22,224 tokens of prefixes wanted$/);
+  assert.match(finding.advice ?? '', /do not fit.*\(1\.5 times the size of this cache\)/);
+  assert.deepEqual(
+    bad({ routerWorkers: new Map([['r', [{ ...wanted, wantedBlocks: 926 }]]]) }),
+    [],
+  );
+});
+
+test('what an engine would meet on this machine', () => {
+  const message = 'Engine processes of an earlier vLLM still run: 7.';
+  const findings = [{ kind: 'leftover', message, remedy: 'kill -TERM -- -7' }] as const;
+  const host = { findings, hasModel: true, build: 'vLLM for CUDA 12.8, driver 570' };
+  const seenHere = judge(facts({ host })).filter(
+    (finding) => finding.group === 'engines on this machine',
+  );
+  assert.deepEqual(
+    seenHere.map(({ name, verdict, detail }) => [name, verdict, detail]),
+    [
+      ['engine processes', 'fail', 'Engine processes of an earlier vLLM still run: 7'],
+      ['model locks', 'ok', 'none is held'],
+      ['driver and CUDA', 'ok', 'vLLM for CUDA 12.8, driver 570'],
+    ],
+  );
+});
+
+test('what hung while it was looked at is a fault of its own', () => {
+  const [finding] = bad({ givenUp: ['reading leases from the bus took longer than 5 s'] });
+  assert.equal(finding?.verdict, 'fail');
+  assert.equal(finding.group, 'this diagnosis');
 });
 
 test('a full cache and a low limit of open files are warnings', () => {
