@@ -36,7 +36,7 @@ export interface EngineDelta {
   /** New output tokens, at least one unless `finish` is set. */
   tokens: Uint32Array;
   finish: 'none' | 'stop' | 'length' | 'cancelled' | 'error';
-  /** With the first delta: prompt tokens that were in the KV cache. */
+  /** Once, with the first delta or, where the engine tells it at the end only, with the last: prompt tokens found in the KV cache. */
   cachedTokens?: number;
   error?: { code: string; message: string; retryable: boolean };
   /** With the last delta of a request with `stageKv`. */

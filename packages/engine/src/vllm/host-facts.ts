@@ -133,6 +133,17 @@ async function readDriver(): Promise<Pick<GpuFacts, 'driverVersion' | 'driverCud
   };
 }
 
+/** Version of the vLLM that an executable belongs to, by the files beside it; undefined when there are none. */
+export async function readVllmVersion(
+  command: string,
+  env: HostQuestion['env'],
+): Promise<string | undefined> {
+  const packages = await findSitePackages(command, env);
+  const names = packages === undefined ? [] : await readdir(packages).catch(() => []);
+  const found = names.map((name) => /^vllm(?:_cpu)?-(\d[^-]*)\.dist-info$/.exec(name)?.[1]);
+  return found.find((version) => version !== undefined);
+}
+
 /** Reads the versions from the files beside the executable: importing torch to ask it takes ten seconds. */
 async function readPythonBuild(
   command: string,

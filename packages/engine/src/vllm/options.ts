@@ -80,7 +80,7 @@ export interface VllmEngineOptions {
   onLog?(line: string): void;
   /** Limit of the start. Default 30 minutes: large models are read from network disks. */
   startTimeoutMs?: number;
-  /** Silence on a stream after which its engine is asked, and then the request fails. Default 120 s: a long prefill is silent. */
+  /** No token of any stream for so long fails what runs. Default: the limit `streamSilenceMs`. */
   silenceMs?: number;
   /** From SIGTERM to SIGKILL. Default 10 s. */
   stopGraceMs?: number;

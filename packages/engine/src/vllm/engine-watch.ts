@@ -1,0 +1,35 @@
+import type { Run } from './run.ts';
+
+const EVERY_MS = 1_000;
+
+/**
+ * Which requests have waited too long. A request that waits for its first token while others get theirs is queued, not stuck; one
+ * whose tokens stop while others go on is stuck; and when nothing comes for anybody, all are.
+ */
+export function findStuck(runs: Iterable<Run>, nowMs: number, silenceMs: number): Run[] {
+  const all = [...runs];
+  const lastHeardMs = Math.max(...all.map((run) => run.lastHeardMs));
+  if (nowMs - lastHeardMs >= silenceMs) return all;
+  return all.filter(
+    (run) => run.firstTokenMs !== undefined && nowMs - run.lastHeardMs >= silenceMs,
+  );
+}
+
+/** Looks for stuck requests once a second while there are requests. */
+export class EngineWatch {
+  readonly #look: () => void;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(look: () => void) {
+    this.#look = look;
+  }
+
+  start(): void {
+    this.#timer ??= setInterval(this.#look, EVERY_MS).unref();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+}

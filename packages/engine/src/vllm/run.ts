@@ -1,0 +1,236 @@
+import { limit, parseTransferParams, type TransferParams } from '@busbar/protocol';
+import type { EngineDelta, EngineRequest, FetchReport } from '../port.ts';
+import { type AnswerError, type AnswerPart, readAnswerPart, readErrorBody } from './answer.ts';
+import { SseReader } from './sse-reader.ts';
+import type { Answer, StreamHandler } from './vllm-http.ts';
+
+const NO_TOKENS = new Uint32Array(0);
+const DONE = '[DONE]';
+/** A whole answer of one token, with the block ids of a million tokens. */
+const MAX_LEG_BYTES = 4 * limit('transferParamsBytes');
+
+export interface RunHost {
+  deliver(run: Run, delta: EngineDelta): void;
+  /** Tokens came `gapMs` behind those before. */
+  stepped(tokens: number, gapMs: number): void;
+  fetchEnded(run: Run, report: FetchReport): void;
+  /** What the engine answered to a prefill leg; undefined: it cannot stage. Throws with a sentence when it is incomplete. */
+  transferOf(run: Run, params: unknown): TransferParams | undefined;
+  /** The engine did not answer, or broke off: it may be gone. */
+  brokeOff(run: Run, reason: string): void;
+}
+
+/** One request that the engine works on, from its submission to its one end. */
+export class Run implements StreamHandler {
+  readonly request: EngineRequest;
+  readonly submittedMs: number;
+  readonly #host: RunHost;
+  readonly #nowMs: () => number;
+  readonly #sse = new SseReader((data) => this.#onEvent(data));
+  /** The answer of a prefill leg, which comes in one piece. */
+  #leg: Buffer[] = [];
+  #legBytes = 0;
+  /** The last delta: the number of cached tokens comes behind it. */
+  #held: EngineDelta | undefined;
+  #cachedTokens: number | undefined;
+  #isCacheTold = false;
+  #lastTokenMs = 0;
+  #handle: { destroy(): void } | undefined;
+  isOver = false;
+  isFetching = false;
+  outputTokens = 0;
+  firstTokenMs: number | undefined;
+  lastHeardMs: number;
+
+  constructor(request: EngineRequest, host: RunHost, nowMs: () => number) {
+    this.request = request;
+    this.#host = host;
+    this.#nowMs = nowMs;
+    this.submittedMs = nowMs();
+    this.lastHeardMs = this.submittedMs;
+    this.isFetching = request.kvSource !== undefined;
+  }
+
+  get cachedTokens(): number | undefined {
+    return this.#cachedTokens;
+  }
+
+  /** Takes what cancels the request at the engine. */
+  attach(handle: { destroy(): void }): void {
+    this.#handle = handle;
+  }
+
+  /** Ends the request from outside, at once. */
+  end(finish: 'cancelled' | 'error', error?: EngineDelta['error']): void {
+    if (this.isOver) return;
+    this.#handle?.destroy();
+    this.#finish({
+      key: this.request.key,
+      tokens: NO_TOKENS,
+      finish,
+      ...(error === undefined ? {} : { error }),
+    });
+  }
+
+  onChunk(chunk: Buffer): void {
+    if (this.isOver) return;
+    this.lastHeardMs = this.#nowMs();
+    if (this.request.stageKv !== undefined) {
+      this.#legBytes += chunk.length;
+      if (this.#legBytes > MAX_LEG_BYTES) this.#breakOff('the answer of a prefill is too long');
+      else this.#leg.push(chunk);
+      return;
+    }
+    try {
+      this.#sse.push(chunk);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      this.#breakOff(error.message);
+    }
+  }
+
+  onRefused({ status, text }: Answer): void {
+    if (!this.isOver) this.#fail(readErrorBody(status, text));
+  }
+
+  onEnd(): void {
+    if (this.isOver) return;
+    if (this.request.stageKv !== undefined) this.#onLegEnd();
+    else if (this.#held !== undefined) this.#finish(this.#held);
+    else this.#breakOff('vLLM broke the stream off before its end');
+  }
+
+  onFailed(error: Error): void {
+    if (!this.isOver) this.#breakOff(`vLLM does not answer: ${error.message}`);
+  }
+
+  #onEvent(data: string): void {
+    if (this.isOver) return;
+    if (data === DONE) {
+      if (this.#held === undefined) this.#breakOff('vLLM ended the stream without a reason');
+      else this.#finish(this.#held);
+      return;
+    }
+    const part = readAnswerPart(data);
+    if (part === undefined) return this.#breakOff('vLLM sent an event that is no answer');
+    if (part.error !== undefined) return this.#fail(part.error);
+    this.#take(part);
+  }
+
+  #take(part: AnswerPart): void {
+    this.#cachedTokens ??= part.cachedTokens;
+    if (part.finish === undefined && part.tokens.length === 0) return;
+    if (this.firstTokenMs === undefined && part.tokens.length > 0) {
+      this.firstTokenMs = this.lastHeardMs;
+      this.#endFetch({ outcome: 'ok', bytes: 0 });
+    } else if (part.tokens.length > 0) {
+      this.#host.stepped(part.tokens.length, this.lastHeardMs - this.#lastTokenMs);
+    }
+    this.#lastTokenMs = this.lastHeardMs;
+    const isUnasked = part.finish === 'abort' || part.finish === 'error';
+    if (isUnasked) {
+      const message =
+        part.finish === 'abort'
+          ? 'vLLM aborted the request by itself: it is stopping'
+          : 'vLLM ended the request with an error';
+      this.#fail({ message, status: 503 });
+      return;
+    }
+    this.outputTokens += part.tokens.length;
+    const delta: EngineDelta = {
+      key: this.request.key,
+      tokens: part.tokens.length === 0 ? NO_TOKENS : Uint32Array.from(part.tokens),
+      // "repetition", "tool_calls" and what later versions add are stops by the model.
+      finish: part.finish === undefined ? 'none' : part.finish === 'length' ? 'length' : 'stop',
+    };
+    if (delta.finish === 'none') this.#deliver(delta);
+    else this.#held = delta;
+  }
+
+  #onLegEnd(): void {
+    const part = readAnswerPart(Buffer.concat(this.#leg).toString('utf8'));
+    this.#leg = [];
+    if (part === undefined) return this.#breakOff('vLLM answered a prefill with something else');
+    if (part.error !== undefined) return this.#fail(part.error);
+    this.#take(part);
+    const held = this.#held;
+    if (held === undefined) {
+      if (!this.isOver) this.#breakOff('vLLM answered a prefill without a token');
+      return;
+    }
+    try {
+      const transfer = this.#host.transferOf(this, part.kvTransferParams);
+      this.#finish(transfer === undefined ? held : { ...held, transfer });
+    } catch (error) {
+      this.#fail({ message: error instanceof Error ? error.message : String(error), status: 500 });
+    }
+  }
+
+  #breakOff(reason: string): void {
+    this.end('error', { code: 'WORKER_FAULT', message: reason, retryable: true });
+    this.#host.brokeOff(this, reason);
+  }
+
+  #fail({ message, status }: AnswerError): void {
+    this.end('error', errorOf(message, status, this.isFetching));
+  }
+
+  #deliver(delta: EngineDelta): void {
+    if (this.#cachedTokens !== undefined && !this.#isCacheTold) {
+      this.#isCacheTold = true;
+      delta.cachedTokens = this.#cachedTokens;
+    }
+    this.#host.deliver(this, delta);
+  }
+
+  #finish(delta: EngineDelta): void {
+    this.isOver = true;
+    this.#held = undefined;
+    if (delta.finish === 'cancelled') this.#endFetch({ outcome: 'cancelled', bytes: 0 });
+    else
+      this.#endFetch({ outcome: 'failed', bytes: 0, reason: delta.error?.message ?? delta.finish });
+    this.#deliver(delta);
+  }
+
+  #endFetch(report: FetchReport): void {
+    if (!this.isFetching) return;
+    this.isFetching = false;
+    this.#host.fetchEnded(this, report);
+  }
+}
+
+/**
+ * What an error of vLLM means for the request. Mistakes of the request are final; a failed fetch of KV comes as a plain 500; all
+ * else may go better elsewhere.
+ */
+function errorOf(
+  message: string,
+  status: number,
+  isFetching: boolean,
+): NonNullable<EngineDelta['error']> {
+  if (status === 400 || status === 413 || status === 422) {
+    return { code: 'WORKER_BAD_REQUEST', message, retryable: false };
+  }
+  if (isFetching) {
+    const text = `the KV of the prompt could not be fetched: ${message}`;
+    return { code: 'WORKER_KV_LOST', message: text, retryable: true };
+  }
+  if (status === 404) return { code: 'WORKER_BAD_REQUEST', message, retryable: true };
+  if (status === 429 || status === 503) return { code: 'WORKER_FULL', message, retryable: true };
+  return { code: 'WORKER_FAULT', message, retryable: true };
+}
+
+/** Validated and complete, or throws. Fields that nobody here knows pass as they are. */
+export function nixlTransfer(params: unknown, needsRequestId: boolean): TransferParams {
+  const transfer = parseTransferParams({ protocol: 'nixl', params });
+  if (
+    needsRequestId &&
+    transfer.protocol === 'nixl' &&
+    transfer.params.remote_request_id === undefined
+  ) {
+    throw new Error(
+      'the transfer parameters lack remote_request_id; a decode engine would die of them',
+    );
+  }
+  return transfer;
+}
