@@ -49,7 +49,7 @@ function addStackFlags(command: Command): void {
     )
     .option(
       '--model-path <dir>',
-      `folder with tokenizer.json, and for vLLM the weights; without it the small built-in one (${origins('modelPath')})`,
+      `folder with tokenizer.json; for vLLM with the weights too, or a name on the hub; without it the small built-in one (${origins('modelPath')})`,
     )
     .option(
       '--block-size <n>',
@@ -87,6 +87,10 @@ function addSplitFlags(command: Command): void {
     .option(
       '--disaggregation-strict',
       'refuse what cannot be split instead of serving it whole (env: BUSBAR_DISAGGREGATION_STRICT)',
+    )
+    .option(
+      '--kv-bytes-per-token <n>',
+      `KV of one token over all layers (default: 114688, or what vLLM's model says; env: BUSBAR_KV_BYTES_PER_TOKEN)`,
     );
 }
 
@@ -107,10 +111,6 @@ function addMockFlags(command: Command): void {
     .option(
       '--prefill-mock-speed <f[,f...]>',
       'speed of prefill workers (default: as the first decode worker)',
-    )
-    .option(
-      '--kv-bytes-per-token <n>',
-      `bytes of KV that a token costs on its way (${origins('kvBytesPerToken')})`,
     );
 }
 

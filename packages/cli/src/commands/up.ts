@@ -143,7 +143,7 @@ function newState(context: CliContext, options: UpOptions, namespace: string): S
     namespace,
     host: options.host,
     port: options.port,
-    model: options.model,
+    model: options.model ?? '',
     policy: options.policy,
     engine: options.engine,
     ...(options.modelPath === undefined ? {} : { modelPath: options.modelPath }),
@@ -162,7 +162,7 @@ function newState(context: CliContext, options: UpOptions, namespace: string): S
 function tellHowToTry({ context, stack, options }: UpJob): void {
   const { terminal } = context;
   const body = JSON.stringify({
-    model: options.model,
+    model: stack.state.model,
     messages: [{ role: 'user', content: 'Hello' }],
     stream: true,
   });

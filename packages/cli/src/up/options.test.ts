@@ -146,6 +146,14 @@ suite('engine vllm', () => {
     );
   });
 
+  test('a name on the hub, and engines that run and say what they serve', () => {
+    const hub = parse({ engine: 'vllm', modelPath: 'Qwen/Qwen3-0.6B' });
+    assert.deepEqual([hub.modelPath, hub.model], ['Qwen/Qwen3-0.6B', 'Qwen3-0.6B']);
+    const attached = parse({ engine: 'vllm', decode: '1', vllmUrl: 'http://a:1' });
+    assert.deepEqual([attached.modelPath, attached.model], [undefined, undefined]);
+    assert.equal(attached.vllm?.isStarted, false);
+  });
+
   test('what does not fit together is a sentence', () => {
     const wrong: [Partial<UpFlags>, RegExp][] = [
       [{ mockSpeed: '2' }, /--mock-speed is for engine mock, and this stack runs vllm/],

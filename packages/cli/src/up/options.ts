@@ -3,7 +3,16 @@ import { POLICIES } from '@busbar/routing';
 import type { Env } from '../context.ts';
 import { type Given, given, type UpFlags } from './flags.ts';
 import { contextOf, mockPools, type Pools, type VllmOptions, vllmPools } from './pools.ts';
-import { flag, hostName, integer, modelFolder, modelName, oneOf, usage } from './values.ts';
+import {
+  flag,
+  hostName,
+  integer,
+  modelFolder,
+  modelName,
+  modelSource,
+  oneOf,
+  usage,
+} from './values.ts';
 
 /** Values that flags may name. The services check them again; here they give an answer before anything is started. */
 export const POLICY_NAMES = POLICIES;
@@ -26,7 +35,8 @@ export interface UpOptions extends Pools {
   vllm: VllmOptions | undefined;
   routers: number;
   frontends: number;
-  model: string;
+  /** Undefined: what an attached engine calls it. */
+  model: string | undefined;
   modelPath: string | undefined;
   /** Undefined: what the engine has. */
   blockSize: number | undefined;
@@ -53,7 +63,8 @@ const THRESHOLD_MAX = 1_000_000;
 export function parseUpOptions(flags: UpFlags, env: Env, cwd: string): UpOptions {
   const engine = oneOf(given('engine', flags, env), ENGINE_NAMES);
   const pathGiven = given('modelPath', flags, env);
-  const modelPath = pathGiven === undefined ? undefined : modelFolder(pathGiven, cwd);
+  const readPath = engine === 'vllm' ? modelSource : modelFolder;
+  const modelPath = pathGiven === undefined ? undefined : readPath(pathGiven, cwd);
   const parts = engine === 'mock' ? mockParts(flags, env) : vllmParts(flags, env, modelPath);
   return {
     engine,
@@ -81,33 +92,37 @@ function mockParts(flags: UpFlags, env: Env): EngineParts {
   const blockText = given('blockSize', flags, env);
   const blockSize =
     blockText === undefined ? BLOCK_TOKENS : integer(blockText, 1, BLOCK_TOKENS_MAX);
-  const bytes = given('kvBytesPerToken', flags, env);
   const context = given('contextTokens', flags, env);
   return {
     ...pools,
     vllm: undefined,
     blockSize,
-    kvBytesPerToken: bytes === undefined ? undefined : integer(bytes, 1, KV_BYTES_MAX),
+    kvBytesPerToken: kvBytes(flags, env),
     contextTokens: context === undefined ? undefined : contextOf(context, pools, blockSize),
   };
 }
 
 function vllmParts(flags: UpFlags, env: Env, modelPath: string | undefined): EngineParts {
-  if (modelPath === undefined) {
+  const { pools, vllm } = vllmPools(flags, env);
+  if (modelPath === undefined && vllm.isStarted) {
     usage(
-      '--engine vllm needs --model-path: the folder with the weights, config.json and tokenizer.json, which frontends read too',
+      '--engine vllm needs --model-path: the folder with the weights, config.json and tokenizer.json, or a name on the hub; without it --vllm-url of engines that run',
     );
   }
-  const { pools, vllm } = vllmPools(flags, env);
   const blockText = given('blockSize', flags, env);
   const context = given('contextTokens', flags, env);
   return {
     ...pools,
     vllm,
     blockSize: blockText === undefined ? undefined : integer(blockText, 1, BLOCK_TOKENS_MAX),
-    kvBytesPerToken: undefined,
+    kvBytesPerToken: kvBytes(flags, env),
     contextTokens: context === undefined ? undefined : integer(context, 1, THRESHOLD_MAX),
   };
+}
+
+function kvBytes(flags: UpFlags, env: Env): number | undefined {
+  const bytes = given('kvBytesPerToken', flags, env);
+  return bytes === undefined ? undefined : integer(bytes, 1, KV_BYTES_MAX);
 }
 
 const MOCK_MODEL = 'busbar-mock';
@@ -117,9 +132,10 @@ function modelOf(
   name: Given | undefined,
   engine: UpOptions['engine'],
   modelPath: string | undefined,
-): string {
+): string | undefined {
   if (name !== undefined) return modelName(name);
-  return engine === 'vllm' && modelPath !== undefined ? basename(modelPath) : MOCK_MODEL;
+  if (engine === 'mock') return MOCK_MODEL;
+  return modelPath === undefined ? undefined : basename(modelPath);
 }
 
 function disaggregationOf(flags: UpFlags, env: Env, prefill: number): DisaggregationOptions {

@@ -102,7 +102,12 @@ test('prefill workers have their own values, routers the rule for both', () => {
 
 test('a vLLM worker gets its URL, its arguments and its connector, and nothing of the mock', () => {
   const { options } = input;
-  const vllm = { command: undefined, args: '--enforce-eager', kvConnector: 'nixl' } as const;
+  const vllm = {
+    isStarted: true,
+    command: undefined,
+    args: '--enforce-eager',
+    kvConnector: 'nixl',
+  } as const;
   const decode = [{ engine: 'vllm', url: 'http://a:1', gpus: '0,1' }] as const;
   const specs = planProcesses({
     ...input,

@@ -22,6 +22,8 @@ export interface Pools {
 
 /** How workers run vLLM. What is absent is left to the service. */
 export interface VllmOptions {
+  /** Workers start it; otherwise it runs already. */
+  isStarted: boolean;
   command: string | undefined;
   args: string | undefined;
   kvConnector: (typeof KV_CONNECTOR_NAMES)[number];
@@ -37,7 +39,6 @@ const MOCK_ONLY = [
   'prefillProfile',
   'kvBlocks',
   'prefillKvBlocks',
-  'kvBytesPerToken',
   'mockSpeed',
   'prefillMockSpeed',
 ] as const;
@@ -123,6 +124,7 @@ export function vllmPools(flags: UpFlags, env: Env): { pools: Pools; vllm: VllmO
   return {
     pools: { decode: workers.slice(0, sizes.decode), prefill: workers.slice(sizes.decode) },
     vllm: {
+      isStarted: urls === undefined,
       command: line(command),
       args: line(given('vllmArgs', flags, env)),
       kvConnector,

@@ -47,6 +47,8 @@ export async function waitForLeases(
         if (instance?.state !== 'ready') continue;
         waiting.delete(entry.id);
         if (instance.adminUrl !== undefined) stack.setAdminUrl(entry, instance.adminUrl);
+        // An engine that was there before says itself what it serves.
+        if (instance.worker !== undefined) stack.state.model ||= instance.worker.model;
         phases.done(describeInstance(instance));
       }
       if (waiting.size > 0) {

@@ -75,6 +75,12 @@ export function modelFolder({ name, text }: Given, cwd: string): string {
   return folder;
 }
 
+/** A folder as above, or the name of a model on the hub. */
+export function modelSource(text: Given, cwd: string): string {
+  const isName = /^[\w.-]+\/[\w.-]+$/.test(text.text) && !existsSync(resolve(cwd, text.text));
+  return isName ? text.text : modelFolder(text, cwd);
+}
+
 export function hostName({ name, text }: Given): string {
   if (!/^[A-Za-z0-9.:-]{1,255}$/.test(text))
     usage(`${name} takes an address to listen on, not "${text}"`);
