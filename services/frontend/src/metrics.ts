@@ -12,8 +12,17 @@ const E2E_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
  */
 export type SplitOutcome = 'fetched' | 'local' | 'moved' | 'failed' | 'cancelled';
 
+/** What is measured of requests whose prompt goes to another worker first. */
+interface SplitMetrics {
+  splitEnded(outcome: SplitOutcome): void;
+  /** A split was given up and its prompt computed by the worker that decodes. */
+  splitFallback(reason: string): void;
+  /** From decision to staged KV. */
+  prefillLeg(seconds: number): void;
+}
+
 /** What the frontend measures. Everything per token is a plain number that is read when the metrics are scraped. */
-export interface FrontendMetrics {
+export interface FrontendMetrics extends SplitMetrics {
   requestEnded(outcome: Outcome, seconds: number): void;
   firstToken(seconds: number): void;
   /** Gap between two deltas of a stream, one stream for each batch. */
@@ -24,11 +33,6 @@ export interface FrontendMetrics {
   strayDeltas(count: number): void;
   badFrame(subject: string): void;
   retry(reason: string): void;
-  splitEnded(outcome: SplitOutcome): void;
-  /** A split was given up and its prompt computed by the worker that decodes. */
-  splitFallback(reason: string): void;
-  /** From decision to staged KV. */
-  prefillLeg(seconds: number): void;
   lifeDropped(count: number): void;
 }
 
@@ -65,23 +69,6 @@ export function createFrontendMetrics(
     labelNames: ['reason'],
     registers,
   });
-  const splits = new Counter({
-    name: 'busbar_frontend_split_requests_total',
-    help: 'Decisions to prefill on another worker, by what became of them',
-    labelNames: ['outcome'],
-    registers,
-  });
-  const fallbacks = new Counter({
-    name: 'busbar_frontend_split_fallbacks_total',
-    help: 'Splits given up for a prefill on the worker that decodes, by reason',
-    labelNames: ['reason'],
-    registers,
-  });
-  const prefillLeg = histogram(
-    'prefill_leg_seconds',
-    'From a split decision to KV that can be fetched',
-    PREFILL_SECONDS,
-  );
   const ttft = histogram('ttft_seconds', 'From request to first token', TTFT_SECONDS);
   const itl = histogram(
     'itl_seconds',
@@ -115,9 +102,34 @@ export function createFrontendMetrics(
     strayDeltas: counter('stray_deltas_total', 'Deltas of streams that had ended here'),
     badFrame: (subject) => badFrames.inc({ subject }),
     retry: (reason) => retries.inc({ reason }),
+    ...splitMetrics(registry),
+    lifeDropped: counter('life_events_dropped_total', 'Events for routers lost in a long outage'),
+  };
+}
+
+function splitMetrics(registry: Registry): SplitMetrics {
+  const registers = [registry];
+  const splits = new Counter({
+    name: 'busbar_frontend_split_requests_total',
+    help: 'Decisions to prefill on another worker, by what became of them',
+    labelNames: ['outcome'],
+    registers,
+  });
+  const fallbacks = new Counter({
+    name: 'busbar_frontend_split_fallbacks_total',
+    help: 'Splits given up for a prefill on the worker that decodes, by reason',
+    labelNames: ['reason'],
+    registers,
+  });
+  const leg = new Histogram({
+    name: 'busbar_frontend_prefill_leg_seconds',
+    help: 'From a split decision to KV that can be fetched',
+    buckets: PREFILL_SECONDS,
+    registers,
+  });
+  return {
     splitEnded: (outcome) => splits.inc({ outcome }),
     splitFallback: (reason) => fallbacks.inc({ reason }),
-    prefillLeg: (seconds) => prefillLeg.observe(seconds),
-    lifeDropped: counter('life_events_dropped_total', 'Events for routers lost in a long outage'),
+    prefillLeg: (seconds) => leg.observe(seconds),
   };
 }

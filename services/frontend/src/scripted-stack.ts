@@ -1,146 +1,37 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Bus, MemoryNetwork } from '@busbar/bus';
+import { MemoryNetwork } from '@busbar/bus';
 import type { Usage } from '@busbar/openai';
 import {
   bucketNames,
   createSubjects,
-  decodeCancel,
   decodeLifeBatch,
   decodeRouteRequest,
-  decodeWork,
   encodeInstance,
   encodeModelCard,
   encodeRouteReply,
   encodeToken,
-  encodeTokenBatch,
-  encodeWorkAck,
-  type FinishReason,
+  type Instance,
   instanceKey,
   type LifeEvent,
   type ModelCard,
   type RouteReply,
   type RouteRequest,
-  type StreamDelta,
-  type WorkAck,
-  type WorkHeader,
+  type WorkerInfo,
 } from '@busbar/protocol';
 import { createTestContext } from '@busbar/service/testing';
-import type { Tokenizer } from '@busbar/tokenizer';
+import type { Place } from './bookings.ts';
 import { createFrontend, type Frontend, frontendConfigSchema } from './index.ts';
+import { byteTokenizer, EOS, type Script, ScriptedWorker, sayOk } from './scripted-worker.ts';
+
+export { byteTokenizer, EOS, type Script, ScriptedWorker, transferOf } from './scripted-worker.ts';
 
 const SUBJECTS = createSubjects('test');
 const BUCKETS = bucketNames('test');
-export const EOS = 256;
-
-/** Every UTF-8 byte is a token. */
-export const byteTokenizer: Tokenizer = {
-  vocabularySize: 257,
-  eosTokenIds: [EOS],
-  encoderKind: 'fast',
-  notes: [],
-  encode: (text) => Uint32Array.from(new TextEncoder().encode(text)),
-  renderChat: (messages, options) =>
-    messages
-      .map(
-        (message) =>
-          `<${message.role}>${typeof message.content === 'string' ? message.content : ''}`,
-      )
-      .join('') +
-    (options?.tools === undefined ? '' : JSON.stringify(options.tools)) +
-    (options?.addGenerationPrompt === false ? '' : '<assistant>'),
-  createDetokenizer() {
-    const decoder = new TextDecoder();
-    return {
-      push: (tokens) =>
-        decoder.decode(Uint8Array.from(tokens.filter((t) => t < EOS)), { stream: true }),
-      flush: () => decoder.decode(),
-    };
-  },
-  decode: (tokens) => new TextDecoder().decode(Uint8Array.from(tokens)),
-  close: () => Promise.resolve(),
-};
-
-/** What a scripted worker does with a request; the default says "ok". */
-export type Script = (worker: ScriptedWorker, header: WorkHeader) => void | Promise<void>;
-
-/** A worker made of bus handlers. Tokens go out when the script says so. */
-export class ScriptedWorker {
-  readonly id: string;
-  readonly bus: Bus;
-  readonly works: { header: WorkHeader; tokens: Uint32Array }[] = [];
-  readonly cancelled: number[] = [];
-  ack: (header: WorkHeader) => WorkAck | undefined = () => ({ kind: 'accepted' });
-  script: Script;
-  #sequence = 0;
-  readonly #positions = new Map<number, number>();
-  readonly #frontends = new Map<number, string>();
-  readonly #parts: Uint32Array[] = [];
-  #isHung = false;
-
-  constructor(id: string, bus: Bus, script: Script) {
-    this.id = id;
-    this.bus = bus;
-    this.script = script;
-    bus.subscribe(SUBJECTS.cancel(id), (message) => {
-      if (this.#isHung) return;
-      this.cancelled.push(...decodeCancel(message.data).streamIds);
-      message.respond(new Uint8Array(0));
-    });
-    bus.subscribe(SUBJECTS.work(id), (message) => {
-      const { header, tokens } = decodeWork(message.data);
-      const ack = this.ack(header);
-      if (ack !== undefined) message.respond(encodeWorkAck(ack));
-      if (ack?.kind !== 'accepted') return;
-      this.#parts.push(tokens);
-      if ((header.part ?? 0) < (header.parts ?? 1) - 1) return;
-      const whole = Uint32Array.from(this.#parts.splice(0).flatMap((part) => [...part]));
-      this.works.push({ header, tokens: whole });
-      this.#frontends.set(header.streamId, header.frontendId);
-      void this.script(this, header);
-    });
-  }
-
-  /** One engine step for one stream. */
-  emit(
-    streamId: number,
-    text: string | number[],
-    finish: FinishReason = 'none',
-    more: Partial<StreamDelta> = {},
-  ): void {
-    const tokens = typeof text === 'string' ? byteTokenizer.encode(text) : Uint32Array.from(text);
-    if (tokens instanceof Promise) throw new Error('the byte tokenizer is synchronous');
-    const position = this.#positions.get(streamId) ?? 0;
-    this.#positions.set(streamId, position + tokens.length);
-    const delta: StreamDelta = { streamId, position, tokens, finish, ...more };
-    if (position === 0) delta.cachedTokens ??= 3;
-    this.send(this.#frontends.get(streamId) ?? 'frontend-test', [delta]);
-  }
-
-  send(frontendId: string, deltas: StreamDelta[]): void {
-    const data = encodeTokenBatch({ sequence: ++this.#sequence, deltas });
-    this.bus.publish(SUBJECTS.tokens(frontendId, this.id), data);
-  }
-
-  /** The next batch is lost on its way. */
-  loseBatch(): void {
-    this.#sequence++;
-  }
-
-  /** As SIGKILL: nothing is said, the connection is gone. */
-  async kill(): Promise<void> {
-    await this.bus.close();
-  }
-
-  /** Connected but silent, as after SIGSTOP. */
-  hang(): void {
-    this.#isHung = true;
-  }
-}
-
 /** A stack in one process: the real frontend, a scripted router and scripted workers on an in-memory bus. */
 export class ScriptedStack {
   readonly network = new MemoryNetwork();
   readonly workers: ScriptedWorker[] = [];
+  readonly prefillers: ScriptedWorker[] = [];
   readonly routed: { request: RouteRequest; hashes: Uint32Array }[] = [];
   readonly life: LifeEvent[] = [];
   readonly controlBus = this.network.connect();
@@ -154,17 +45,20 @@ export class ScriptedStack {
     options: { script?: Script; workers?: number; env?: object } = {},
   ): Promise<ScriptedStack> {
     const stack = new ScriptedStack();
-    await stack.putModel('m');
-    await stack.putInstance('router', 'router-1');
-    stack.#startRouter();
+    await stack.open(options);
+    return stack;
+  }
+
+  async open(options: { script?: Script; workers?: number; env?: object } = {}): Promise<void> {
+    await this.putModel('m');
+    await this.putInstance('router', 'router-1');
+    this.#startRouter();
     for (let i = 1; i <= (options.workers ?? 1); i++) {
-      await stack.addWorker(`decode-${i}`, 'm', options.script);
+      await this.addWorker(`decode-${i}`, 'm', options.script);
     }
     const config = frontendConfigSchema.parse({ httpPort: 0, ...options.env });
-    const { context } = stack;
-    stack.#frontend = await createFrontend(context, config, async () => byteTokenizer);
+    this.#frontend = await createFrontend(this.context, config, async () => byteTokenizer);
     await sleep(20);
-    return stack;
   }
 
   get frontend(): Frontend {
@@ -176,10 +70,16 @@ export class ScriptedStack {
     return this.frontend.url;
   }
 
-  async addWorker(id: string, model = 'm', script: Script = sayOk): Promise<ScriptedWorker> {
+  async addWorker(
+    id: string,
+    model = 'm',
+    script: Script = sayOk,
+    change: Partial<WorkerInfo> = {},
+  ): Promise<ScriptedWorker> {
     const worker = new ScriptedWorker(id, this.network.connect(), script);
-    this.workers.push(worker);
-    await this.putInstance('decode', id, model);
+    if (change.role !== 'prefill') this.workers.push(worker);
+    else this.prefillers.push(worker);
+    await this.putInstance(change.role ?? 'decode', id, model, change);
     return worker;
   }
 
@@ -197,7 +97,13 @@ export class ScriptedStack {
     await bucket.put(encodeToken(name), encodeModelCard(card));
   }
 
-  async putInstance(role: 'router' | 'decode', id: string, model?: string): Promise<void> {
+  async putInstance(
+    role: 'router' | 'decode' | 'prefill',
+    id: string,
+    model?: string,
+    change: Partial<WorkerInfo> = {},
+    state: Instance['state'] = 'ready',
+  ): Promise<void> {
     const bucket = await this.controlBus.bucket(BUCKETS.instances);
     const worker = {
       engine: 'script',
@@ -211,6 +117,7 @@ export class ScriptedStack {
       kvEvents: true,
       prefillTokensPerMs: 1,
       decodeStepMs: 1,
+      ...change,
     };
     await bucket.put(
       instanceKey(role, id),
@@ -222,13 +129,13 @@ export class ScriptedStack {
         pid: 1,
         host: 'h',
         startedAt: '2026-01-01T00:00:00Z',
-        state: 'ready',
+        state,
         ...(model === undefined ? {} : { worker: { ...worker, model } }),
       }),
     );
   }
 
-  async dropInstance(role: 'router' | 'decode', id: string): Promise<void> {
+  async dropInstance(role: 'router' | 'decode' | 'prefill', id: string): Promise<void> {
     await (await this.controlBus.bucket(BUCKETS.instances)).delete(instanceKey(role, id));
   }
 
@@ -255,7 +162,7 @@ export class ScriptedStack {
   async stop(): Promise<void> {
     await this.#frontend?.stop();
     await this.context.bus.close();
-    for (const worker of this.workers) await worker.kill();
+    for (const worker of [...this.workers, ...this.prefillers]) await worker.kill();
     await this.controlBus.close();
   }
 
@@ -279,7 +186,7 @@ export class ScriptedStack {
     return this.place(worker.id);
   }
 
-  place(workerId: string): RouteReply {
+  place(workerId: string): Place {
     const decisionId = `d${++this.#decisions}`;
     return {
       kind: 'place',
@@ -289,12 +196,32 @@ export class ScriptedStack {
       expectedCachedTokens: 0,
     };
   }
-}
 
-function sayOk(worker: ScriptedWorker, { streamId }: WorkHeader): void {
-  worker.emit(streamId, 'o');
-  worker.emit(streamId, 'k');
-  worker.emit(streamId, [EOS], 'stop');
+  /** A decision of two bookings. */
+  split(
+    workerId: string,
+    prefillWorkerId: string,
+    onFailure: 'prefill-locally' | 'fail' = 'prefill-locally',
+  ): Place {
+    const place = this.place(workerId);
+    const { decisionId, expectedCachedTokens } = this.place(prefillWorkerId);
+    const prefill = { decisionId, workerId: prefillWorkerId, expectedCachedTokens, onFailure };
+    return { ...place, prefill };
+  }
+
+  /** Ends of each booking that was decided, by decision id. */
+  ends(): Map<string, number> {
+    const ends = new Map<string, number>();
+    for (let i = 1; i <= this.#decisions; i++) ends.set(`d${i}`, 0);
+    for (const event of this.life) {
+      if (event.kind === 'ended') ends.set(event.decisionId, (ends.get(event.decisionId) ?? 0) + 1);
+    }
+    return ends;
+  }
+
+  metrics(): Promise<string> {
+    return this.context.registry.metrics();
+  }
 }
 
 /** One event of a stream, chat and completions in one type. */
