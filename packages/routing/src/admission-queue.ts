@@ -1,9 +1,12 @@
+import type { Refusal } from './filter.ts';
 import type { RequestEvent } from './types.ts';
 
 /** A request that waits because no worker can take it right now. */
 export interface Waiting {
   readonly event: RequestEvent;
   readonly deadlineMs: number;
+  /** Why it could not be placed the last time. */
+  refusal: Refusal;
 }
 
 /** Requests in order of arrival, at most `limit`; each leaves by a placement, its deadline or its asker's cancel. */
@@ -20,9 +23,9 @@ export class AdmissionQueue {
   }
 
   /** False when the queue is full. */
-  add(event: RequestEvent, deadlineMs: number): boolean {
+  add(event: RequestEvent, deadlineMs: number, refusal: Refusal): boolean {
     if (this.#waiting.size >= this.limit) return false;
-    this.#waiting.set(event.key, { event, deadlineMs });
+    this.#waiting.set(event.key, { event, deadlineMs, refusal });
     return true;
   }
 

@@ -1,13 +1,6 @@
 import type { Rng } from '@busbar/base';
 import { createKvIndex } from '@busbar/kv-index';
-import type {
-  KvBatch,
-  LifeEvent,
-  LinkRecord,
-  RouteReply,
-  WorkerInfo,
-  WorkerLoad,
-} from '@busbar/protocol';
+import type { KvBatch, LifeEvent, LinkRecord, WorkerInfo, WorkerLoad } from '@busbar/protocol';
 import { AdmissionQueue, type Waiting } from './admission-queue.ts';
 import { Alarm } from './alarm.ts';
 import { BookingLedger } from './booking-ledger.ts';
@@ -17,6 +10,7 @@ import { KvIngest, type KvSnapshot } from './kv-ingest.ts';
 import { LifeLine } from './life-line.ts';
 import { Placer } from './placer.ts';
 import { createPolicy } from './policy.ts';
+import { reject, rejectForGood, rejectLate } from './rejection.ts';
 import { RetiredEpochs } from './retired-epochs.ts';
 import { SlotPool } from './slot-pool.ts';
 import { Legs } from './split/legs.ts';
@@ -38,8 +32,6 @@ import { WorkerTable } from './worker-table.ts';
 
 /** Share of the asker's patience after which a waiting request is answered, so that the answer still reaches it. */
 const PATIENCE = 0.9;
-/** When to come again after a rejection. */
-const RETRY_AFTER_MS = 1_000;
 
 /**
  * A router without its shell. `rng` breaks ties and marks decision ids; equal seeds and equal calls give equal effects. The
@@ -84,7 +76,8 @@ class Core implements RouterCore {
       index: this.#index,
       owners: this.#owners,
       columns: this.#columns,
-      bySlot: this.#table.bySlot,
+      table: this.#table,
+      pairs: this.#pairs,
       predicted,
       ledger: this.#ledger,
       policy: createPolicy(config.policy, active),
@@ -179,10 +172,14 @@ class Core implements RouterCore {
     const effects = this.#begin(nowMs);
     const pool = this.#table.pool(event.request.model);
     if (pool === undefined) {
-      effects.push(reject(event.key, 'ROUTER_NO_WORKERS', 'no worker serves this model'));
+      const hasPrefill = this.#table.prefillPool(event.request.model) !== undefined;
+      const message = `no ${hasPrefill ? 'decode ' : ''}worker serves this model`;
+      effects.push(reject(event.key, 'ROUTER_NO_WORKERS', message));
       return effects;
     }
     this.#checkBlockSizes(pool, event, nowMs, effects);
+    const prefills = this.#table.prefillPool(event.request.model);
+    if (prefills !== undefined) this.#checkBlockSizes(prefills, event, nowMs, effects);
     const placed = this.#placer.place(pool, event, nowMs);
     if (typeof placed === 'string') this.#wait(event, placed, nowMs, effects);
     else {
@@ -303,37 +300,39 @@ class Core implements RouterCore {
 
   /** Nobody can take the request now: it waits if that may change, and is refused if not. */
   #wait(event: RequestEvent, refusal: Refusal, nowMs: number, effects: RouterEffect[]): void {
-    if (refusal === 'too-long') {
-      const message = 'the prompt does not fit the context or the cache of any worker';
-      effects.push(reject(event.key, 'ROUTER_BAD_REQUEST', message, undefined));
+    const { key, request } = event;
+    const why = this.#pairs.refusalOf(request.model);
+    const rejection = rejectForGood(key, refusal, request, why);
+    if (rejection !== undefined) {
+      effects.push(rejection);
       return;
     }
-    if (refusal === 'no-adapter') {
-      const message = `no worker has the adapter ${event.request.lora}`;
-      effects.push(reject(event.key, 'ROUTER_BAD_REQUEST', message, undefined));
-      return;
-    }
-    const waitMs = Math.min(this.#config.queueWaitMs, event.request.deadlineMs * PATIENCE);
-    if (this.#queue.add(event, nowMs + waitMs)) {
+    const waitMs = Math.min(this.#config.queueWaitMs, request.deadlineMs * PATIENCE);
+    if (this.#queue.add(event, nowMs + waitMs, refusal)) {
       this.#alarm.ask(nowMs + waitMs, effects);
       return;
     }
     const message = `${this.#queue.limit} requests wait for a worker already`;
-    effects.push(reject(event.key, 'ROUTER_QUEUE_FULL', message));
+    effects.push(reject(key, 'ROUTER_QUEUE_FULL', message));
   }
 
   /** Places whoever can be placed now, longest waiting first. */
   #drain(nowMs: number, effects: RouterEffect[]): void {
     if (this.#queue.length === 0) return;
     const stuck = new Set<string>();
-    for (const { event } of this.#queue.entries()) {
+    const unprefilled = new Set<string>();
+    for (const waiting of this.#queue.entries()) {
+      const { event } = waiting;
       const { model } = event.request;
       const pool = this.#table.pool(model);
       if (pool === undefined || stuck.has(model)) continue;
+      if (waiting.refusal === 'prefill-unavailable' && unprefilled.has(model)) continue;
       const placed = this.#placer.place(pool, event, nowMs);
       if (typeof placed === 'string') {
-        // Requests without wishes of their own are refused alike.
-        if (hasNoWishes(event.request)) stuck.add(model);
+        waiting.refusal = placed;
+        // Requests without wishes of their own are refused alike; for want of a prefill worker, those that must be split.
+        const isPlain = hasNoWishes(event.request);
+        if (isPlain) (placed === 'prefill-unavailable' ? unprefilled : stuck).add(model);
         continue;
       }
       this.#queue.remove(event.key);
@@ -342,14 +341,10 @@ class Core implements RouterCore {
     }
   }
 
-  #expire({ event }: Waiting, effects: RouterEffect[]): void {
+  #expire({ event, refusal }: Waiting, effects: RouterEffect[]): void {
     this.#queue.remove(event.key);
     const isServed = this.#table.pool(event.request.model) !== undefined;
-    effects.push(
-      isServed
-        ? reject(event.key, 'ROUTER_DEADLINE', 'no worker became free in time')
-        : reject(event.key, 'ROUTER_NO_WORKERS', 'the last worker of this model left'),
-    );
+    effects.push(rejectLate(event.key, refusal, isServed));
   }
 }
 
@@ -358,17 +353,4 @@ function fitsBlocks({ request, hashes }: RequestEvent, blockSize: number): boole
   const blocks = hashes.length >> 1;
   const whole = request.promptTokens / blockSize;
   return blocks < 2 || (blocks <= whole && blocks >= whole - 2);
-}
-
-type RejectCode = Extract<RouteReply, { kind: 'reject' }>['code'];
-
-function reject(
-  key: number,
-  code: RejectCode,
-  message: string,
-  retryAfterMs: number | undefined = RETRY_AFTER_MS,
-): RouterEffect {
-  const reply: RouteReply = { kind: 'reject', code, message };
-  if (retryAfterMs !== undefined) reply.retryAfterMs = retryAfterMs;
-  return { kind: 'reply', key, reply, record: undefined };
 }

@@ -1,5 +1,6 @@
 import type { Rng } from '@busbar/base';
 import type { KvIndex } from '@busbar/kv-index';
+import type { RouteReply } from '@busbar/protocol';
 import { expectedOutput } from './booking.ts';
 import type { BookingLedger } from './booking-ledger.ts';
 import { Candidates, type Placement } from './candidates.ts';
@@ -10,10 +11,15 @@ import { OverlapReader } from './overlap-reader.ts';
 import type { Policy } from './policy.ts';
 import { LATER_TERMS } from './profiles.ts';
 import type { SlotPool } from './slot-pool.ts';
+import { prefillLegId } from './split/legs.ts';
+import type { Flight } from './split/link.ts';
+import type { Offer } from './split/pair-finder.ts';
+import type { PairTable } from './split/pair-table.ts';
+import { Splitter } from './split/splitter.ts';
 import type { DecisionRecord, RequestEvent, RouterConfig, RouterEffect } from './types.ts';
 import type { WorkerColumns } from './worker-columns.ts';
 import type { WorkerPool } from './worker-pool.ts';
-import type { WorkerRow } from './worker-row.ts';
+import type { WorkerTable } from './worker-table.ts';
 
 export interface PlacerParts {
   config: RouterConfig;
@@ -21,13 +27,15 @@ export interface PlacerParts {
   index: KvIndex;
   owners: SlotPool;
   columns: WorkerColumns;
-  bySlot: readonly (WorkerRow | undefined)[];
+  table: WorkerTable;
+  pairs: PairTable;
   predicted: HeldBlocks;
   ledger: BookingLedger;
   policy: Policy;
 }
 
 type Reply = Extract<RouterEffect, { kind: 'reply' }>;
+type Placed = Extract<RouteReply, { kind: 'place' }>;
 
 /** Filter, cost, pick and book in one step, over scratch columns that are reused for every decision. */
 export class Placer {
@@ -35,6 +43,7 @@ export class Placer {
   readonly #candidates: Candidates;
   readonly #recorder: DecisionRecorder;
   readonly #overlap: OverlapReader;
+  readonly #splitter: Splitter;
   /** A restarted router with the same id must not repeat its decision ids. */
   readonly #prefix: string;
   readonly #predicts: boolean;
@@ -42,14 +51,21 @@ export class Placer {
 
   constructor(parts: PlacerParts) {
     this.#parts = parts;
-    this.#candidates = new Candidates(parts.columns, parts.bySlot);
+    const { config, columns, table } = parts;
+    this.#candidates = new Candidates(columns, table.bySlot);
     this.#overlap = new OverlapReader(parts.index, parts.owners, parts.predicted);
     this.#recorder = new DecisionRecorder(
       parts.policy.profile,
-      new Candidates(parts.columns, parts.bySlot),
+      new Candidates(columns, table.bySlot),
     );
-    this.#prefix = `${parts.config.routerId}.${parts.rng.u32().toString(36)}.`;
-    this.#predicts = parts.config.policy === 'predictive' || parts.config.policy === 'approximate';
+    this.#splitter = new Splitter({
+      ...parts,
+      config: config.disaggregation,
+      overlap: this.#overlap,
+      loadSilenceMs: config.loadSilenceMs,
+    });
+    this.#prefix = `${config.routerId}.${parts.rng.u32().toString(36)}.`;
+    this.#predicts = config.policy === 'predictive' || config.policy === 'approximate';
   }
 
   /** The reply that places the request and is already booked, or why no worker can take it now. */
@@ -67,26 +83,29 @@ export class Placer {
       nowMs,
     };
     this.#overlap.measure(candidates, placement);
-    const chosen = policy.choose(candidates, placement, rng);
+    const first = policy.choose(candidates, placement, rng);
+    const isPriced = policy.profile.length > 0;
+    const split = this.#splitter.decide(candidates, first, placement, request, isPriced);
+    if (typeof split === 'string') return split;
+    const chosen = split?.at ?? first;
     const decisionId = this.#prefix + (this.#decisions++).toString(36);
     const fields = { decisionId, model: request.model, policy: config.policy };
     const record = this.#recorder.record(fields, chosen, candidates, placement);
-    const ttftMs = this.#predicts ? this.#ttftMs(record, chosen) : undefined;
-    const cachedTokens = request.promptTokens - candidates.uncachedTokens[chosen]!;
-    this.#book(decisionId, event, chosen, placement);
-    return {
-      kind: 'reply',
-      key: event.key,
-      record,
-      reply: {
-        kind: 'place',
-        decisionId,
-        routerId: config.routerId,
-        workerId: record.chosen,
-        expectedCachedTokens: cachedTokens,
-        ...(ttftMs === undefined ? undefined : { predictedTtftMs: ttftMs }),
-      },
+    if (split !== undefined) record.split = split.record;
+    const reply: Placed = {
+      kind: 'place',
+      decisionId,
+      routerId: config.routerId,
+      workerId: record.chosen,
+      expectedCachedTokens: request.promptTokens - candidates.uncachedTokens[chosen]!,
     };
+    const offer = split?.offer;
+    if (offer !== undefined) this.#bookLegs(decisionId, event, chosen, placement, offer, reply);
+    else {
+      if (this.#predicts) reply.predictedTtftMs = this.#ttftMs(record, chosen);
+      this.#book(decisionId, event, candidates, chosen, placement);
+    }
+    return { kind: 'reply', key: event.key, record, reply };
   }
 
   /** What will pass before the first token: what the terms predict, without what others pay for later. */
@@ -98,28 +117,60 @@ export class Placer {
     return totalMs - laterMs + workers.decodeStepMs[slots[chosen]!]!;
   }
 
-  #book(decisionId: string, event: RequestEvent, chosen: number, placement: Placement): void {
+  #book(
+    decisionId: string,
+    event: RequestEvent,
+    candidates: Candidates,
+    at: number,
+    { promptTokens, maxTokens, nowMs }: Placement,
+    flight?: Flight,
+  ): void {
     const { config, ledger } = this.#parts;
-    const candidates = this.#candidates;
-    const row = candidates.row(chosen);
-    const seenBlocks = candidates.seenBlocks[chosen]!;
-    const cachedTokens = placement.promptTokens - candidates.uncachedTokens[chosen]!;
+    const row = candidates.row(at);
+    const seenBlocks = candidates.seenBlocks[at]!;
+    const residentTokens = promptTokens - candidates.uncachedTokens[at]!;
     ledger.add({
       decisionId,
       routerId: config.routerId,
       frontendId: event.request.frontendId,
       row,
       hashes: event.hashes,
-      promptTokens: placement.promptTokens,
-      cachedTokens,
-      residentTokens: cachedTokens,
-      isFetched: false,
-      flight: undefined,
-      seenTokens: Math.min(placement.promptTokens - 1, seenBlocks * row.info.blockSize),
-      outputTokens: expectedOutput(placement.maxTokens),
+      promptTokens,
+      cachedTokens: flight === undefined ? residentTokens : promptTokens - 1,
+      residentTokens,
+      isFetched: flight !== undefined,
+      flight,
+      seenTokens: Math.min(promptTokens - 1, seenBlocks * row.info.blockSize),
+      outputTokens: expectedOutput(maxTokens),
       predictedFrom: seenBlocks,
-      bookedMs: placement.nowMs,
+      bookedMs: nowMs,
     });
-    row.use(event.hashes, placement.nowMs);
+    row.use(event.hashes, nowMs);
+  }
+
+  /** Books both legs and the transfer between them, and says so in the reply. */
+  #bookLegs(
+    decisionId: string,
+    event: RequestEvent,
+    chosen: number,
+    placement: Placement,
+    offer: Offer,
+    reply: Placed,
+  ): void {
+    const { pair, bytes, prefillAt, readyMs, transferMs, fetchedMs } = offer;
+    const { prefills } = this.#splitter;
+    const legId = prefillLegId(decisionId);
+    const flight = pair.link.book(bytes, fetchedMs);
+    this.#book(decisionId, event, this.#candidates, chosen, placement, flight);
+    this.#book(legId, event, prefills, prefillAt, { ...placement, maxTokens: 1 });
+    reply.predictedTtftMs = readyMs + fetchedMs;
+    reply.prefill = {
+      decisionId: legId,
+      workerId: pair.prefill.workerId,
+      expectedCachedTokens: placement.promptTokens - prefills.uncachedTokens[prefillAt]!,
+      predictedPrefillMs: readyMs,
+      predictedTransferMs: transferMs,
+      onFailure: this.#parts.config.disaggregation.isStrict ? 'fail' : 'prefill-locally',
+    };
   }
 }

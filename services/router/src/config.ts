@@ -1,4 +1,4 @@
-import { POLICIES, ROUTER_DEFAULTS } from '@busbar/routing';
+import { DISAGGREGATION_MODES, POLICIES, ROUTER_DEFAULTS } from '@busbar/routing';
 import { baseFields, field } from '@busbar/service';
 import { z } from 'zod';
 
@@ -16,5 +16,21 @@ export const routerConfigSchema = z.object({
     .int(0, 600_000)
     .default(ROUTER_DEFAULTS.queueWaitMs)
     .describe('How long a request may wait when no worker can take it'),
+  disaggregation: field
+    .choice(DISAGGREGATION_MODES)
+    .default(ROUTER_DEFAULTS.disaggregation.mode)
+    .describe(
+      'When prompts go to a prefill worker: auto (where that is predicted to pay), always, never, threshold',
+    ),
+  disaggregationThreshold: field
+    .int(0, 1_000_000)
+    .default(ROUTER_DEFAULTS.disaggregation.thresholdTokens)
+    .describe('For threshold: prompts are split when more tokens than this are uncached'),
+  disaggregationStrict: field
+    .flag()
+    .default(ROUTER_DEFAULTS.disaggregation.isStrict)
+    .describe(
+      'Refuse requests that must be split and cannot be, and fail those whose split fails, instead of serving them whole',
+    ),
 });
 export type RouterServiceConfig = z.infer<typeof routerConfigSchema>;

@@ -5,6 +5,7 @@ import {
   decodeRouteRequest,
   decodeWorkerLoad,
   encodeRouteReply,
+  type LinkRecord,
   lastToken,
   ProtocolError,
   type RouteReply,
@@ -116,7 +117,7 @@ export class Desk {
 
   onWorkerJoined(workerId: string, epoch: number, info: WorkerInfo): void {
     this.#context.log.info(
-      { workerId, model: info.model, kvBlocks: info.kvBlocks },
+      { workerId, role: info.role, model: info.model, kvBlocks: info.kvBlocks },
       'worker joined',
     );
     const nowMs = this.#now();
@@ -133,6 +134,14 @@ export class Desk {
       this.#context.publishEvent('worker.left', workerId, { reason: 'its lease expired' });
     }
     this.#carryOut(this.#parts.core.onWorkerLeft(workerId, this.#now()));
+  }
+
+  onLink(record: LinkRecord): void {
+    this.#carryOut(this.#parts.core.onLink(record, this.#now()));
+  }
+
+  onLinkGone(prefillWorkerId: string, decodeWorkerId: string): void {
+    this.#carryOut(this.#parts.core.onLinkGone(prefillWorkerId, decodeWorkerId, this.#now()));
   }
 
   onFrontendLeft(frontendId: string): void {
@@ -213,8 +222,9 @@ export class Desk {
     this.#answer(asked.message, reply);
     if (reply.kind === 'place') {
       this.#parts.convergence.onPlaced(reply.decisionId, this.#now());
-      const { workerId, expectedCachedTokens } = reply;
+      const { workerId, expectedCachedTokens, prefill } = reply;
       asked.span.set({ workerId, expectedCachedTokens });
+      if (prefill !== undefined) asked.span.set({ prefillWorkerId: prefill.workerId });
     }
     asked.span.end(reply.kind === 'reject' ? reply.code : undefined);
     if (record === undefined) return;

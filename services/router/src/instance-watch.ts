@@ -57,8 +57,8 @@ export class InstanceWatch {
     const before = this.#known.get(key);
     if (before !== undefined && before.epoch !== instance.epoch) this.#leave(key);
     this.#known.set(key, instance);
-    if (instance.role !== 'decode' || instance.state !== 'ready' || this.#joined.has(key)) return;
-    if (instance.worker === undefined) return;
+    if (instance.state !== 'ready' || instance.worker === undefined) return;
+    if (instance.role !== instance.worker.role || this.#joined.has(key)) return;
     this.#joined.add(key);
     this.#listener.onWorkerJoined(instance.id, instance.epoch, instance.worker);
   }

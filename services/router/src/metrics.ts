@@ -1,9 +1,9 @@
 import type { DecisionRecord, PolicyName, RouterEffect } from '@busbar/routing';
 import { Counter, Histogram, type Registry } from 'prom-client';
+import { createSplitMetrics, type TransferredEffect } from './split-metrics.ts';
 import { TRUTH_RANK } from './truth-board.ts';
 
 type TruthEffect = Extract<RouterEffect, { kind: 'truth' }>;
-type TransferredEffect = Extract<RouterEffect, { kind: 'transferred' }>;
 
 /** Metrics that change with each decision. Those of the state are read at each scrape, see `state-metrics.ts`. */
 export interface RouterMetrics {
@@ -17,7 +17,6 @@ export interface RouterMetrics {
 }
 
 const DECISION_BUCKETS = [1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 5e-3, 2e-2, 1e-1];
-const TRANSFER_BUCKETS = [1e-3, 5e-3, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 120];
 const CONVERGENCE_BUCKETS = [5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 1e-1, 5e-1, 1];
 
 /** Registers the counters and histograms of `busbar_router_*`. */
@@ -43,24 +42,7 @@ export function createRouterMetrics(registry: Registry, policy: PolicyName): Rou
     'Times that the cache of a worker was believed less, by the state that it fell to',
     ['to', 'cause'],
   );
-  const splits = counter(
-    'splits_total',
-    'Placements for which a prefill worker was in question, by kind (split or whole) and cause',
-    ['kind', 'cause'],
-  );
-  const transfers = (name: string, help: string): Histogram =>
-    new Histogram({
-      name: `busbar_router_transfer_${name}_seconds`,
-      help,
-      buckets: TRANSFER_BUCKETS,
-      registers,
-    });
-  const predicted = transfers('predicted', 'Predicted time from prefill to first token');
-  const observed = transfers(
-    'observed',
-    'Time from prefill to first token, of the same requests as the predicted one',
-  );
-  const transferBytes = counter('transfer_bytes_total', 'KV of split requests that arrived');
+  const split = createSplitMetrics(registry);
   const badFrames = counter('bad_frames_total', 'Messages that do not follow the protocol', [
     'subject',
   ]);
@@ -82,8 +64,8 @@ export function createRouterMetrics(registry: Registry, policy: PolicyName): Rou
       if (outcome === 'placed') placed.inc();
       else decisions.labels(policy, outcome).inc();
     },
-    onRecord: ({ candidates, chosen, promptTokens: tokens, split }) => {
-      if (split !== undefined) splits.labels(split.isSplit ? 'split' : 'whole', split.cause).inc();
+    onRecord: ({ candidates, chosen, promptTokens: tokens, split: record }) => {
+      if (record !== undefined) split.onRecord(record);
       let best = 0;
       for (const { workerId, overlapBlocks } of candidates) {
         if (overlapBlocks > best) best = overlapBlocks;
@@ -92,11 +74,7 @@ export function createRouterMetrics(registry: Registry, policy: PolicyName): Rou
       bestBlocks.inc(best);
       promptTokens.inc(tokens);
     },
-    onTransferred: ({ bytes, predictedMs, observedMs }) => {
-      predicted.observe(predictedMs / 1000);
-      observed.observe(observedMs / 1000);
-      transferBytes.inc(bytes);
-    },
+    onTransferred: (effect) => split.onTransferred(effect),
     onBadFrame: (subject) => badFrames.labels(subject).inc(),
     onTruth: ({ from, to, cause }) => {
       if (TRUTH_RANK[to] < TRUTH_RANK[from]) demotions.labels(to, cause).inc();

@@ -9,9 +9,11 @@ import { DecisionLog } from './decision-log.ts';
 import { Desk } from './desk.ts';
 import { InstanceWatch } from './instance-watch.ts';
 import { fetchSnapshot } from './kv-sync.ts';
+import { LinkWatch } from './link-watch.ts';
 import { createRouterMetrics } from './metrics.ts';
 import { routerChecks } from './readiness.ts';
 import { SilenceWatch } from './silence-watch.ts';
+import { createPairMetrics } from './split-metrics.ts';
 import { createStateMetrics } from './state-metrics.ts';
 import { TruthBoard } from './truth-board.ts';
 
@@ -37,6 +39,7 @@ export async function createRouter(
     bus.subscribe(subjects.loadAll, (message: BusMessage) => desk.onLoad(message)),
     bus.subscribe(subjects.lifeAll, (message: BusMessage) => desk.onLife(message)),
   ];
+  const links = await LinkWatch.start(await bus.bucket(context.buckets.links), desk);
   const instances = await InstanceWatch.start(await bus.bucket(context.buckets.instances), desk);
   const silence = new SilenceWatch(context, desk.stats, limit('loadSilenceMs'));
   await bootstrapped(desk, context);
@@ -47,9 +50,10 @@ export async function createRouter(
   log.info({ policy: config.policy, workers: core.workers().length }, 'router bootstrapped');
 
   return {
-    checks: () => routerChecks(config.policy, core.workers()),
+    checks: () => routerChecks(config, core.workers(), core.pairs()),
     adminRoutes: {
       '/workers': () => core.workers(),
+      '/links': () => core.pairs(),
       '/decisions': () => decisions.list(),
     },
     drain: async (signal) => {
@@ -59,6 +63,7 @@ export async function createRouter(
     stop: async () => {
       for (const subscription of subscriptions) subscription.unsubscribe();
       instances.stop();
+      links.stop();
       truth.stop();
       silence.stop();
       desk.stop();
@@ -75,6 +80,12 @@ function createCore(context: ServiceContext, config: RouterServiceConfig): Route
       policy: config.policy,
       queueWaitMs: config.queueWaitMs,
       eventGraceMs: config.eventGraceMs,
+      disaggregation: {
+        ...ROUTER_DEFAULTS.disaggregation,
+        mode: config.disaggregation,
+        thresholdTokens: config.disaggregationThreshold,
+        isStrict: config.disaggregationStrict,
+      },
     },
     context.rng,
   );
@@ -97,6 +108,7 @@ function createDesk(
     convergence: new Convergence((seconds) => metrics.convergenceSeconds.observe(seconds)),
     fetchSnapshot: (workerId, signal) => fetchSnapshot(bus, subjects, workerId, signal),
   });
+  createPairMetrics(registry, () => core.pairs());
   createStateMetrics(registry, {
     workers: () => core.workers(),
     stats: () => desk.stats,

@@ -7,14 +7,12 @@ import type { PairTable } from './pair-table.ts';
 /** The prefill leg is named after the decode leg, so that every router knows that the two belong together. */
 const PREFILL_SUFFIX = '.p';
 
-export function prefillLegId(decodeLegId: string): string {
-  return `${decodeLegId}${PREFILL_SUFFIX}`;
+export function prefillLegId(decisionId: string): string {
+  return `${decisionId}${PREFILL_SUFFIX}`;
 }
 
-function decodeLegId(prefillLegId: string): string | undefined {
-  return prefillLegId.endsWith(PREFILL_SUFFIX)
-    ? prefillLegId.slice(0, -PREFILL_SUFFIX.length)
-    : undefined;
+function decodeLegId(legId: string): string | undefined {
+  return legId.endsWith(PREFILL_SUFFIX) ? legId.slice(0, -PREFILL_SUFFIX.length) : undefined;
 }
 
 /** KV that a fetch moves: what the decode worker does not hold, in whole blocks. */

@@ -9,7 +9,7 @@ export function pairRefusal(prefill: WorkerInfo, decode: WorkerInfo): string | u
   if (from === undefined) return 'the prefill worker announces no way to exchange KV';
   if (to === undefined) return 'the decode worker announces no way to exchange KV';
   const differences: string[] = [];
-  const compare = (name: string, at: unknown, and: unknown): void => {
+  const compare = (name: string, at: string | number, and: string | number): void => {
     if (at !== and) differences.push(`${name} is ${at} at prefill and ${and} at decode`);
   };
   compare('transfer protocol', from.protocol, to.protocol);

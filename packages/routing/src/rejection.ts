@@ -1,0 +1,64 @@
+import type { RouteReply, RouteRequest } from '@busbar/protocol';
+import type { Refusal } from './filter.ts';
+import type { RouterEffect } from './types.ts';
+
+/** When to come again after a rejection. */
+const RETRY_AFTER_MS = 1_000;
+
+type RejectCode = Extract<RouteReply, { kind: 'reject' }>['code'];
+
+/** `retryAfterMs` is absent where coming again does not help. */
+export function reject(
+  key: number,
+  code: RejectCode,
+  message: string,
+  retryAfterMs: number | undefined = RETRY_AFTER_MS,
+): RouterEffect {
+  const reply: RouteReply = { kind: 'reject', code, message };
+  if (retryAfterMs !== undefined) reply.retryAfterMs = retryAfterMs;
+  return { kind: 'reply', key, reply, record: undefined };
+}
+
+/** The answer to a refusal that waiting does not lift; undefined for one that it may. */
+export function rejectForGood(
+  key: number,
+  refusal: Refusal,
+  request: RouteRequest,
+  pairRefusal: string | undefined,
+): RouterEffect | undefined {
+  switch (refusal) {
+    case 'too-long':
+      return final(key, 'the prompt does not fit the context or the cache of any worker');
+    case 'no-adapter':
+      return final(key, `no worker has the adapter ${request.lora}`);
+    case 'no-prefill':
+      return reject(key, 'ROUTER_NO_PAIR', 'no prefill worker serves this model');
+    case 'no-pair': {
+      const why = pairRefusal ?? 'none can take this request';
+      const message = `no prefill worker makes a pair with a decode worker: ${why}`;
+      return reject(key, 'ROUTER_NO_PAIR', message);
+    }
+    case 'full':
+    case 'syncing':
+    case 'silent':
+    case 'draining':
+    case 'excluded':
+    case 'prefill-unavailable':
+      return undefined;
+  }
+}
+
+/** The answer to a request that waited in vain. */
+export function rejectLate(key: number, refusal: Refusal, isServed: boolean): RouterEffect {
+  if (!isServed) return reject(key, 'ROUTER_NO_WORKERS', 'the last worker of this model left');
+  const lacksPrefill =
+    refusal === 'prefill-unavailable' || refusal === 'no-pair' || refusal === 'no-prefill';
+  return lacksPrefill
+    ? reject(key, 'ROUTER_NO_PAIR', 'no prefill worker became free in time')
+    : reject(key, 'ROUTER_DEADLINE', 'no worker became free in time');
+}
+
+function final(key: number, message: string): RouterEffect {
+  const reply: RouteReply = { kind: 'reject', code: 'ROUTER_BAD_REQUEST', message };
+  return { kind: 'reply', key, reply, record: undefined };
+}

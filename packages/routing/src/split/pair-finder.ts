@@ -1,0 +1,174 @@
+import type { Rng } from '@busbar/base';
+import type { RouteRequest } from '@busbar/protocol';
+import { Candidates, type Placement } from '../candidates.ts';
+import { collect } from '../filter.ts';
+import type { OverlapReader } from '../overlap-reader.ts';
+import { chooseCheapest } from '../picker.ts';
+import { TIE_RATIO } from '../policy.ts';
+import type { SplitCause } from '../types.ts';
+import type { WorkerColumns } from '../worker-columns.ts';
+import type { WorkerPool } from '../worker-pool.ts';
+import type { WorkerRow } from '../worker-row.ts';
+import { transferBytes } from './legs.ts';
+import type { Pair, PairTable } from './pair-table.ts';
+import { Pricing } from './pricing.ts';
+import {
+  DECODE_PROFILE,
+  FIRST_TOKEN_TERMS,
+  PREFILL_PROFILE,
+  READY_TERMS,
+} from './split-profiles.ts';
+
+/** What one pair of workers would take for a request, in milliseconds. */
+export interface Offer {
+  readonly pair: Pair;
+  /** Places in the set of prefill workers and in the shortlist of decode workers. */
+  readonly prefillAt: number;
+  readonly decodeAt: number;
+  readonly bytes: number;
+  /** Until prefill workers have room for it beside KV that waits to be fetched. */
+  readonly stagedWaitMs: number;
+  /** Until the prefill is done. */
+  readonly readyMs: number;
+  readonly transferMs: number;
+  /** Until the decode worker has room, counted from the end of the prefill. */
+  readonly seatMs: number;
+  /** From the end of the prefill to the first token. */
+  readonly fetchedMs: number;
+  readonly totalMs: number;
+}
+
+export type NoOffer = Extract<SplitCause, 'no_pair' | 'prefill_unavailable'>;
+
+export interface FinderParts {
+  columns: WorkerColumns;
+  bySlot: readonly (WorkerRow | undefined)[];
+  overlap: OverlapReader;
+  pairs: PairTable;
+  loadSilenceMs: number;
+}
+
+/** Prices every pair of a few decode workers with all prefill workers: each worker's own part once, the transfer for each pair. */
+export class PairFinder {
+  /** Prefill workers of the last search. */
+  readonly prefills: Candidates;
+  readonly #parts: FinderParts;
+  readonly #prefillPricing = new Pricing(PREFILL_PROFILE);
+  readonly #decodePricing = new Pricing(DECODE_PROFILE);
+  /** Where a slot is among the prefill workers; holds leftovers of earlier searches. */
+  readonly #placeOfSlot: number[] = [];
+  #offers: Offer[] = [];
+  #costs = new Float64Array(16);
+
+  constructor(parts: FinderParts) {
+    this.#parts = parts;
+    this.prefills = new Candidates(parts.columns, parts.bySlot);
+  }
+
+  /** Pairs that the last search compared. */
+  get compared(): number {
+    return this.#offers.length;
+  }
+
+  /** The cheapest pair with one of `decodes`. Those that failed lately are asked only with `hasNoChoice`, after all others. */
+  find(
+    pool: WorkerPool,
+    decodes: Candidates,
+    placement: Placement,
+    request: RouteRequest,
+    hasNoChoice: boolean,
+    rng: Rng,
+  ): Offer | NoOffer {
+    const { overlap, loadSilenceMs } = this.#parts;
+    this.#offers = [];
+    if (!this.#hasPair(decodes)) return 'no_pair';
+    const refusal = collect(pool, request, this.prefills, placement.nowMs, loadSilenceMs);
+    if (refusal !== undefined) {
+      return refusal === 'too-long' || refusal === 'no-adapter' ? 'no_pair' : 'prefill_unavailable';
+    }
+    overlap.measureMore(this.prefills, placement);
+    this.#prefillPricing.price(this.prefills, placement);
+    this.#decodePricing.price(decodes, placement);
+    for (let at = 0; at < this.prefills.count; at++) {
+      this.#placeOfSlot[this.prefills.slots[at]!] = at;
+    }
+    this.#compare(decodes, placement, false);
+    if (this.#offers.length === 0 && hasNoChoice) this.#compare(decodes, placement, true);
+    if (this.#offers.length === 0) return 'prefill_unavailable';
+    return this.#cheapest(rng);
+  }
+
+  /** Every term of an offer of the last search. */
+  termsOf(offer: Offer): Record<string, number> {
+    return {
+      ...this.#prefillPricing.termsOf(offer.prefillAt),
+      stagedWaitMs: offer.stagedWaitMs,
+      transferMs: offer.transferMs,
+      ...this.#decodePricing.termsOf(offer.decodeAt),
+      decodeSeatMs: offer.seatMs,
+    };
+  }
+
+  #hasPair(decodes: Candidates): boolean {
+    for (let at = 0; at < decodes.count; at++) {
+      if (this.#parts.pairs.of(decodes.slots[at]!).length > 0) return true;
+    }
+    return false;
+  }
+
+  #compare(decodes: Candidates, placement: Placement, withSuspects: boolean): void {
+    const { prefills } = this;
+    const { nowMs } = placement;
+    for (let decodeAt = 0; decodeAt < decodes.count; decodeAt++) {
+      for (const pair of this.#parts.pairs.of(decodes.slots[decodeAt]!)) {
+        const { slot, suspicion } = pair.prefill;
+        const prefillAt = this.#placeOfSlot[slot];
+        if (prefillAt === undefined || prefillAt >= prefills.count) continue;
+        if (prefills.slots[prefillAt] !== slot) continue;
+        const isSuspect = suspicion.isOpen(nowMs) || pair.link.suspicion.isOpen(nowMs);
+        if (isSuspect && !withSuspects) continue;
+        this.#offers.push(this.#offer(pair, prefillAt, decodeAt, decodes, placement));
+      }
+    }
+  }
+
+  #offer(
+    pair: Pair,
+    prefillAt: number,
+    decodeAt: number,
+    decodes: Candidates,
+    { promptTokens, nowMs }: Placement,
+  ): Offer {
+    const [prefill, decode] = [this.#prefillPricing, this.#decodePricing];
+    const stagedWaitMs = this.#stagedWaitMs(pair, prefillAt, nowMs);
+    const readyMs = stagedWaitMs + prefill.sumMs(prefillAt, 0, READY_TERMS);
+    const bytes = transferBytes(pair.prefill, promptTokens, decodes.overlapBlocks[decodeAt]!);
+    // Seats become free while the prompt is prefilled.
+    const seatMs = Math.max(0, decode.sumMs(decodeAt, 0, 1) - readyMs);
+    const transferMs = pair.link.transferMs(bytes, readyMs + seatMs, nowMs);
+    const fetchedMs = seatMs + transferMs + decode.sumMs(decodeAt, 1, FIRST_TOKEN_TERMS);
+    const laterMs =
+      prefill.sumMs(prefillAt, READY_TERMS) + decode.sumMs(decodeAt, FIRST_TOKEN_TERMS);
+    const totalMs = readyMs + fetchedMs + laterMs;
+    const times = { stagedWaitMs, readyMs, transferMs, seatMs, fetchedMs, totalMs };
+    return { pair, prefillAt, decodeAt, bytes, ...times };
+  }
+
+  /** KV that waits to be fetched fills the cache until it is; it leaves at the rate of the link. */
+  #stagedWaitMs({ prefill, link }: Pair, prefillAt: number, nowMs: number): number {
+    const { freeTokens, stagedTokens } = this.#parts.columns;
+    const staged = stagedTokens[prefill.slot]!;
+    if (staged === 0) return 0;
+    const room = freeTokens[prefill.slot]! - staged;
+    const lack = Math.min(staged, this.prefills.uncachedTokens[prefillAt]! - room);
+    if (lack <= 0) return 0;
+    return (lack * (prefill.info.transfer?.kvBytesPerToken ?? 0)) / link.bytesPerMs(nowMs);
+  }
+
+  #cheapest(rng: Rng): Offer {
+    const count = this.#offers.length;
+    if (this.#costs.length < count) this.#costs = new Float64Array(count * 2);
+    for (let at = 0; at < count; at++) this.#costs[at] = this.#offers[at]!.totalMs;
+    return this.#offers[chooseCheapest(this.#costs, count, TIE_RATIO, rng)]!;
+  }
+}
