@@ -224,11 +224,14 @@ export class RankSource {
     this.#rebuiltAtMs = atMs;
     const generation = this.#generation;
     // The first answer alone says whether everything since the engine's start can be had.
-    await replay(0, (answer) => {
-      if (generation === this.#generation) this.#canRebuild = answer.sequence === 0;
+    let first: number | undefined;
+    await replay(0, ({ sequence }) => {
+      first = sequence;
       return false;
     });
-    if (generation !== this.#generation || !this.#canRebuild) return;
+    if (generation !== this.#generation || first === undefined) return;
+    this.#canRebuild = first === 0;
+    if (!this.#canRebuild) return;
     this.#emit(this.#blocks.clear());
     this.#sequence.accept(-1);
     const failure = await this.#catchUp();
