@@ -1,75 +1,13 @@
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import type { Diagnosis, StackView } from '@busbar/cli';
-
-const bin = fileURLToPath(new URL('../../packages/cli/bin/busbar.cjs', import.meta.url));
-
-/** One stack of its own: namespace, state folder and port are nobody else's. */
-interface Home {
-  folder: string;
-  port: number;
-  env: Record<string, string | undefined>;
-}
-
-async function newHome(namespace: string): Promise<Home> {
-  const folder = mkdtempSync(join(tmpdir(), 'busbar-cli-'));
-  const env: Record<string, string | undefined> = {
-    ...process.env,
-    BUSBAR_STATE_DIR: folder,
-    BUSBAR_NAMESPACE: namespace,
-    NO_COLOR: '1',
-  };
-  delete env['BUSBAR_NATS_URL'];
-  return { folder, port: await freePort(), env };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  return typeof address === 'object' && address !== null ? address.port : 0;
-}
-
-function busbar(home: Home, ...args: string[]) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [bin, ...args], {
-    env: home.env,
-    encoding: 'utf8',
-    timeout: 90_000,
-  });
-  return { status, stdout, stderr };
-}
-
-function list(home: Home): StackView {
-  return JSON.parse(busbar(home, 'ps', '--json').stdout);
-}
-
-/** Whether a process runs that is more than a dead entry waiting to be collected. */
-function runs(pid: number): boolean {
-  try {
-    return !/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'latin1'));
-  } catch {
-    return false;
-  }
-}
-
-async function allGone(pids: readonly number[], withinMs: number): Promise<number[]> {
-  const deadline = performance.now() + withinMs;
-  for (;;) {
-    const left = pids.filter(runs);
-    if (left.length === 0 || performance.now() > deadline) return left;
-    await sleep(50);
-  }
-}
+import type { Diagnosis } from '@busbar/cli';
+import { allGone, bin, busbar, type Home, list, newHome, runs } from './cli-home.ts';
 
 suite('a detached stack', async () => {
   const home = await newHome('cli-one');

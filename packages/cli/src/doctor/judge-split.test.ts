@@ -50,7 +50,7 @@ test('an equal pool on 1 Gbit/s does not pay: the link takes longer than the pre
   const text = said(pools({ ...decode, role: 'prefill' }, [link(104_000)]));
   assert.match(
     text,
-    /^does not pay, because of 1,500 tokens: \d+ ms on d, 1\.\d s by p, of which 17\d MB at 0\.83 Gbit\/s = 1\.7 s on the link; /,
+    /^does not pay, because of 1,500 tokens: \d+ ms on d, 1\.\d s by p, of which 17\d MB at 0\.83 Gbit\/s = 1\.7 s on the link, and would pay on no link; /,
   );
   assert.match(text, /\(decode workers idle now\)$/);
 });

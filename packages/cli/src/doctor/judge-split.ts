@@ -1,4 +1,4 @@
-import type { LinkRecord, WorkerInfo } from '@busbar/protocol';
+import { type LinkRecord, PROTOCOL_VERSION, type WorkerInfo } from '@busbar/protocol';
 import type { SplitRecord } from '@busbar/routing';
 import { bytes, count, duration, linkRate } from '../terminal.ts';
 import type { Facts } from './facts.ts';
@@ -74,7 +74,8 @@ function withPool(split: SplitFacts): string {
         ? 'does not pay'
         : `pays for prompts of ${paying.map(({ tokens }) => count(tokens)).join(' and ')} tokens only`;
   const figures = records.map(
-    ({ tokens, record }) => `${count(tokens)} tokens: ${compared(record)}`,
+    ({ tokens, record }) =>
+      `${count(tokens)} tokens: ${compared(record)}${missing(split, tokens, record)}`,
   );
   return `${word}, because of ${figures.join('; ')} (${busy(split.running)})`;
 }
@@ -84,6 +85,15 @@ function compared({ local, pair }: SplitRecord): string {
   if (pair === undefined) return whole;
   const way = `${bytes(pair.bytes)} at ${linkRate(pair.bytesPerMs)}${pair.source === 'assumed' ? ' (assumed)' : ''} = ${duration(pair.bytes / pair.bytesPerMs)}`;
   return `${whole}, ${duration(pair.totalMs)} by ${pair.prefillWorkerId}, of which ${way} on the link`;
+}
+
+/** How fast the links would have to be for a prompt that they are too slow for. */
+function missing(split: SplitFacts, promptTokens: number, { isSplit }: SplitRecord): string {
+  if (isSplit) return '';
+  const bytesPerMs = slowestPaying(split, promptTokens);
+  return bytesPerMs === undefined
+    ? ', and would pay on no link'
+    : `, and would pay from ${linkRate(bytesPerMs)}`;
 }
 
 function busy(running: number): string {
@@ -121,7 +131,7 @@ function neededRate(bytesPerMs: number | undefined): string {
 /** The slowest link on which the router splits this prompt; undefined when it does on none. */
 function slowestPaying(split: SplitFacts, promptTokens: number): number | undefined {
   const paysAt = (bytesPerMs: number): boolean =>
-    predictSplit({ ...split, links: [imaginedLink(split, bytesPerMs)] }, promptTokens)?.isSplit ===
+    predictSplit({ ...split, links: imaginedLinks(split, bytesPerMs) }, promptTokens)?.isSplit ===
     true;
   if (!paysAt(FASTEST_BYTES_PER_MS)) return undefined;
   let slow = SLOWEST_BYTES_PER_MS;
@@ -135,21 +145,23 @@ function slowestPaying(split: SplitFacts, promptTokens: number): number | undefi
   return fast;
 }
 
-function imaginedLink({ decode, prefill }: SplitFacts, bytesPerMs: number): LinkRecord {
-  return {
-    protocol: 1,
-    prefillWorkerId: prefill[0]!.id,
-    decodeWorkerId: decode[0]!.id,
-    transferProtocol: decode[0]!.info.transfer?.protocol ?? 'tcp',
-    transfers: 1,
-    failures: 0,
-    bytesTotal: 1,
-    busyMsTotal: 1,
-    bytesPerMs,
-    latencyMs: 1,
-    source: 'transfers',
-    updatedAt: '',
-  };
+function imaginedLinks({ decode, prefill }: SplitFacts, bytesPerMs: number): LinkRecord[] {
+  return prefill.flatMap((from) =>
+    decode.map((to) => ({
+      protocol: PROTOCOL_VERSION,
+      prefillWorkerId: from.id,
+      decodeWorkerId: to.id,
+      transferProtocol: to.info.transfer?.protocol ?? 'tcp',
+      transfers: 1,
+      failures: 0,
+      bytesTotal: 1,
+      busyMsTotal: 1,
+      bytesPerMs,
+      latencyMs: 1,
+      source: 'transfers',
+      updatedAt: '',
+    })),
+  );
 }
 
 function lowered(sentence: string): string {
