@@ -22,6 +22,8 @@ const isTextOnly = (value: unknown): boolean =>
   Array.isArray(value) && value.every((item) => item === 'text');
 const isTextFormat = (value: unknown): boolean =>
   isObject(value) && (value['type'] === 'text' || value['type'] === undefined);
+const isEmptyObject = (value: unknown): boolean =>
+  isObject(value) && Object.keys(value).length === 0;
 const isLooseChoice = (value: unknown): boolean => value === 'none' || value === 'auto';
 
 const internal = 'is set by Busbar itself and never taken from clients';
@@ -91,6 +93,7 @@ export const FIELD_RULES: Readonly<Record<string, FieldRule>> = {
   ec_transfer_params: refused(internal),
   data_parallel_rank: refused(internal),
   nvext: refused('is an extension of another server'),
+  vllm_xargs: refused('reaches into an engine past Busbar', isEmptyObject),
   user: ignored('no per-user state is kept'),
   metadata: ignored('answers are not stored'),
   store: ignored('answers are not stored'),

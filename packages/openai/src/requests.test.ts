@@ -87,6 +87,62 @@ test('mistakes are 400 and name the field in our own words', () => {
   assert.equal(chatProblem({ model: undefined }).code, 'missing_required_parameter');
 });
 
+test('no field that would steer KV or workers is taken, wherever servers look for it and however it is written', () => {
+  const evil = {
+    do_remote_prefill: true,
+    remote_host: '169.254.169.254',
+    remote_port: 80,
+    remote_block_ids: [0, 1],
+    tp_size: 1e9,
+  };
+  const cases: [Record<string, unknown>, string][] = [
+    [{ kv_transfer_params: evil }, 'kv_transfer_params'],
+    [{ KV_Transfer_Params: evil }, 'KV_Transfer_Params'],
+    [{ 'kv-transfer-params': evil }, 'kv-transfer-params'],
+    [{ kvTransferParams: {} }, 'kvTransferParams'],
+    [{ ec_transfer_params: evil }, 'ec_transfer_params'],
+    [{ do_remote_decode: false }, 'do_remote_decode'],
+    [evil, 'do_remote_prefill'],
+    [{ remote_host: 'h' }, 'remote_host'],
+    [{ remote_bootstrap_addr: 'http://h' }, 'remote_bootstrap_addr'],
+    [{ transfer_id: 't' }, 'transfer_id'],
+    [{ kvSource: {}, stageKv: {} }, 'kvSource'],
+    [{ bootstrap_room: 1 }, 'bootstrap_room'],
+    [{ disaggregated_params: {} }, 'disaggregated_params'],
+    [{ data_parallel_rank: 1 }, 'data_parallel_rank'],
+    [{ extra_body: { kv_transfer_params: evil } }, 'extra_body.kv_transfer_params'],
+    [{ vllm_xargs: { kv_transfer_params: evil } }, 'vllm_xargs.kv_transfer_params'],
+    [{ vllm_xargs: { anything: 1 } }, 'vllm_xargs'],
+    [
+      { nvext: { extra_args: { disaggregated_params: 1 } } },
+      'nvext.extra_args.disaggregated_params',
+    ],
+    [{ nvext: { backend_instance_id: 7 } }, 'nvext.backend_instance_id'],
+    [{ nvext: { x: 1 } }, 'nvext'],
+    [
+      JSON.parse('{"extra_body":{"extra_body":{"__proto__":{},"remote_port":1}}}'),
+      'extra_body.extra_body.remote_port',
+    ],
+  ];
+  for (const [fields, param] of cases) {
+    const problem = chatProblem(fields);
+    assert.equal(problem.status, 400);
+    assert.equal(problem.param, param);
+    const other = parseCompletionRequest({ model: 'm', prompt: 'x', ...fields });
+    assert.ok(!other.ok && other.problem.param === param);
+  }
+  assert.ok(chatProblem({ [`remote_${'x'.repeat(10_000)}`]: 1 }).message.length < 300);
+  const tool = { name: 'f', parameters: { properties: { remote_host: { type: 'string' } } } };
+  chat({
+    kv_transfer_params: null,
+    metadata: { remote_host: 'mine' },
+    chat_template_kwargs: { remote_user: 1 },
+    tools: [{ type: 'function', function: tool }],
+    vllm_xargs: {},
+    extra_body: { top_k: 1 },
+  });
+});
+
 test('null is the same as absent and harmless values of refused fields pass', () => {
   const request = chat({
     stop: null,

@@ -5,13 +5,14 @@ import { findRefusedField } from './field-rules.ts';
 import type { SharedFields } from './generation-params.ts';
 import { type Checked, invalid, type Problem, refuse } from './problem.ts';
 import { findOversize } from './size-checks.ts';
+import { findSteering } from './steering.ts';
 
-/** Refused fields, then sizes, then the schema, then rules that span fields; the first problem is the answer. */
+/** Fields that would steer the stack, refused fields, then sizes, then the schema, then rules that span fields; the first problem is the answer. */
 export function validate<T extends SharedFields>(
   schema: z.ZodType<T>,
   body: Record<string, unknown>,
 ): Checked<T> {
-  const early = findRefusedField(body) ?? findOversize(body);
+  const early = findSteering(body) ?? findRefusedField(body) ?? findOversize(body);
   if (early !== undefined) return refuse(early);
   const result = schema.safeParse(body);
   if (!result.success) {

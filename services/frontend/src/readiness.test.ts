@@ -9,7 +9,7 @@ import {
 } from '@busbar/protocol';
 import { createTestContext } from '@busbar/service/testing';
 import { createFrontend, frontendConfigSchema } from './index.ts';
-import { byteTokenizer, eventsOf, ScriptedStack, until } from './scripted-stack.ts';
+import { answerOf, byteTokenizer, eventsOf, ScriptedStack, until } from './scripted-stack.ts';
 
 interface Listing {
   id?: string;
@@ -118,6 +118,65 @@ test('checks: nothing there is unready, missing KV events are degraded until the
     await until(() => stack.frontend.checks().some((check) => !check.ok));
     assert.equal((await json(stack, '/live')).status, 200);
     assert.match(await (await fetch(`${stack.url}/metrics`)).text(), /busbar_frontend_in_flight/);
+  } finally {
+    await stack.stop();
+  }
+});
+
+test('prefill workers alone serve no model, and no router that insists on a pair goes unheard', async () => {
+  const stack = await ScriptedStack.start();
+  try {
+    const details = (): string =>
+      stack.frontend
+        .checks()
+        .map((check) => check.detail)
+        .join();
+    assert.equal((await stack.chat()).status, 200);
+    const message = 'strict: no prefill worker of this model is there';
+    stack.route = () => ({ kind: 'reject', code: 'ROUTER_NO_PAIR', message });
+    assert.doesNotMatch(details(), /prefill/);
+    const refused = await stack.chat();
+    assert.equal(refused.status, 503);
+    const body = await answerOf(refused);
+    assert.deepEqual([body.error.code, body.error.message], ['no_pair', message]);
+    assert.match(details(), /model "m": strict: no prefill worker/);
+    await stack.addWorker('prefill-1', 'm', undefined, { role: 'prefill' });
+    await stack.dropInstance('decode', 'decode-1');
+    await until(() => stack.frontend.checks().some((check) => !check.ok));
+    assert.deepEqual((await json(stack, '/v1/models')).body.data, []);
+    assert.equal((await stack.chat()).status, 503);
+  } finally {
+    await stack.stop();
+  }
+});
+
+test('a model whose last worker drained is no complaint and answers 503; one whose worker died is one', async () => {
+  const stack = await ScriptedStack.start();
+  try {
+    const complaints = (): string[] =>
+      stack.frontend
+        .checks()
+        .filter((check) => !check.ok || check.isDegraded === true)
+        .map((check) => check.detail);
+    await stack.putModel('old');
+    await stack.addWorker('decode-2', 'old');
+    await until(() => complaints().length === 0);
+    await stack.putInstance('decode', 'decode-2', 'old', {}, 'draining');
+    await until(() => complaints().length === 1);
+    await stack.dropInstance('decode', 'decode-2');
+    await until(() => complaints().length === 0);
+    const response = await stack.chat({ model: 'old' });
+    assert.equal(response.status, 503);
+    const body = await answerOf(response);
+    assert.deepEqual([body.error.code, body.error.param], ['model_unavailable', 'model']);
+    const page = await fetch(`${stack.url}/v1/models/old`);
+    assert.deepEqual(await page.json(), JSON.parse(JSON.stringify(body)), 'one wording everywhere');
+    const other = await answerOf(fetch(`${stack.url}/v1/models/never`));
+    assert.deepEqual(other, await answerOf(stack.chat({ model: 'never' })));
+    await stack.putInstance('decode', 'decode-2', 'old');
+    await until(() => stack.frontend.checks()[0]?.detail === '2 served');
+    await stack.dropInstance('decode', 'decode-2');
+    await until(() => complaints().length === 1);
   } finally {
     await stack.stop();
   }

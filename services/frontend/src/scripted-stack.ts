@@ -248,7 +248,7 @@ export interface Answer {
     finish_reason: string;
   }[];
   usage: Usage;
-  error: { code: string };
+  error: { code: string; param: string | null; message: string };
 }
 
 export async function answerOf(response: Response | Promise<Response>): Promise<Answer> {
