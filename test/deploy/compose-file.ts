@@ -25,6 +25,8 @@ const serviceSchema = z.object({
   healthcheck: healthcheckSchema,
   depends_on: z.record(z.string(), z.object({ condition: z.string() })).default({}),
   ports: z.array(z.string()).default([]),
+  /** Not started unless one of them is asked for. */
+  profiles: z.array(z.string()).default([]),
   volumes: z.array(z.string()).default([]),
   /** A fixed name would forbid a second container. */
   container_name: z.never().optional(),

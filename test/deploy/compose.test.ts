@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { decodeConfigSchema } from '@busbar/decode';
 import { frontendConfigSchema } from '@busbar/frontend';
+import { prefillConfigSchema } from '@busbar/prefill';
 import { limit } from '@busbar/protocol';
 import { routerConfigSchema } from '@busbar/router';
 import { baseConfigSchema, loadConfig, variableName } from '@busbar/service';
@@ -18,9 +19,10 @@ const { services, volumes } = readComposeFile();
 const schemas = {
   decode: decodeConfigSchema,
   frontend: frontendConfigSchema,
+  prefill: prefillConfigSchema,
   router: routerConfigSchema,
 };
-const roles = ['decode', 'frontend', 'router'] as const;
+const roles = ['decode', 'frontend', 'prefill', 'router'] as const;
 
 function service(name: string) {
   const found = services[name];
@@ -38,6 +40,9 @@ function givenEnv(name: string): Record<string, string> {
 
 test('the stack is nats-server and every service', () => {
   assert.deepEqual(Object.keys(services).toSorted(), ['nats', ...roles].toSorted());
+  for (const [name, { profiles }] of Object.entries(services)) {
+    assert.deepEqual(profiles, name === 'prefill' ? ['prefill'] : [], name);
+  }
 });
 
 test('a service has its drain and 5 s more before it is killed', () => {
@@ -91,7 +96,7 @@ test('health is readiness, in exec form, with time to start', () => {
   const urlOf = (name: string) => new URL(service(name).healthcheck.test.at(-1) ?? '');
   assert.equal(urlOf('nats').pathname, '/healthz');
   for (const role of roles) assert.equal(urlOf(role).pathname, '/ready');
-  for (const role of ['router', 'decode'])
+  for (const role of ['router', 'decode', 'prefill'])
     assert.equal(urlOf(role).port, givenEnv(role)['BUSBAR_ADMIN_PORT']);
   assert.equal(urlOf('frontend').port, givenEnv('frontend')['BUSBAR_HTTP_PORT']);
 });
@@ -141,8 +146,14 @@ test('services take the variables that they get, and no other', () => {
   }
 });
 
+test('workers serve KV where other containers reach it', () => {
+  for (const role of ['decode', 'prefill'])
+    assert.equal(givenEnv(role)['BUSBAR_TRANSFER_HOST'], '0.0.0.0');
+});
+
 test('only the frontend is reachable from outside, and that from this machine', () => {
   assert.deepEqual(service('frontend').ports, ['127.0.0.1:8000:8000']);
-  for (const name of ['nats', 'router', 'decode']) assert.deepEqual(service(name).ports, [], name);
+  for (const name of ['nats', 'router', 'decode', 'prefill'])
+    assert.deepEqual(service(name).ports, [], name);
   assert.equal(givenEnv('frontend')['BUSBAR_HTTP_HOST'], '0.0.0.0');
 });

@@ -214,13 +214,13 @@ test('a drain waits for KV that is not fetched yet, up to its limit', () =>
     engine.stage(key, TRANSFER);
     await worker.drain(AbortSignal.timeout(20));
     assert.equal(worker.staged, 1);
-    const limit = new AbortController();
-    const drained = worker.drain(limit.signal);
+    const deadline = new AbortController();
+    const drained = worker.drain(deadline.signal);
     const first = await Promise.race([drained.then(() => 'drained'), sleep(30, 'waits')]);
     assert.equal(first, 'waits');
     engine.sink?.onStagedEnd(key, 'fetched');
     await drained;
-    assert.equal(limit.signal.aborted, false);
+    assert.equal(deadline.signal.aborted, false);
   }));
 
 test('parameters that no message carries end the leg with an error and free its KV', () =>

@@ -61,6 +61,7 @@ export class Worker implements EngineSink {
   #idle: (() => void)[] = [];
   #info: WorkerInfo | undefined;
   #isDraining = false;
+  #isPaused = false;
   #isStopping = false;
 
   constructor(
@@ -113,16 +114,31 @@ export class Worker implements EngineSink {
     return {
       epoch: this.#context.epoch,
       kvBlocks: this.#info?.kvBlocks ?? 1,
-      isDraining: this.#isDraining,
+      isDraining: this.#isDraining || this.#isPaused,
       kvSequence: this.#kv.sequence,
       load: this.#engine.load(),
     };
   }
 
-  /** Takes nothing new; resolves when nothing runs and no KV waits here, or when `signal` fires. */
+  /** Takes nothing new from now on; resolves as `idle` does. */
   drain(signal: AbortSignal): Promise<void> {
     this.#isDraining = true;
     this.#listener?.onDrain();
+    return this.idle(signal);
+  }
+
+  /** Takes nothing new until `resume`. */
+  pause(): void {
+    this.#isPaused = true;
+    this.#listener?.onDrain();
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+  }
+
+  /** Resolves when nothing runs and no KV waits here, or when `signal` fires. */
+  idle(signal: AbortSignal): Promise<void> {
     if (this.#isIdle() || signal.aborted) return Promise.resolve();
     return new Promise((resolve) => {
       this.#idle.push(resolve);
@@ -251,7 +267,7 @@ export class Worker implements EngineSink {
     if (isKnown) return badRequest(`stream ${streamId} runs already`);
     return refuseWork(header, {
       info: this.#info,
-      isDraining: this.#isDraining,
+      isDraining: this.#isDraining || this.#isPaused,
       inFlight: this.#streams.size + this.#staged.size,
     });
   }

@@ -4,6 +4,6 @@ import { createDecode } from './decode.ts';
 
 await runService('decode', {
   configSchema: decodeConfigSchema,
-  create: createDecode,
+  create: (context, config) => createDecode(context, config, process.env),
   env: process.env,
 });

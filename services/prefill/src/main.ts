@@ -4,6 +4,6 @@ import { createPrefill } from './prefill.ts';
 
 await runService('prefill', {
   configSchema: prefillConfigSchema,
-  create: createPrefill,
+  create: (context, config) => createPrefill(context, config, process.env),
   env: process.env,
 });
