@@ -83,7 +83,7 @@ async function start(job: UpJob): Promise<Bus> {
   const entries = specs.map((spec) => stack.launch(spec));
   const bus = await connectBus(stack.state.natsUrl, 'up');
   try {
-    const limitMs = startLimitMs(options.engine);
+    const limitMs = startLimitMs(options, context.env);
     await waitForLeases(stack, bus, entries, phases, limitMs, signal);
     await waitForAnswer(stack, phases, limitMs, signal);
   } catch (error) {

@@ -199,6 +199,12 @@ test('a variable of the services stands in for a flag that is not given', () => 
   assert.equal(parse({ kvEvents: false }, { BUSBAR_KV_EVENTS: 'true' }).kvEvents, false);
 });
 
+test('one port is not for several workers', () => {
+  const env = { BUSBAR_TRANSFER_PORT: '7000' };
+  assert.throws(() => parse({}, env), /BUSBAR_TRANSFER_PORT is one port, and 2 workers/);
+  assert.equal(parse({ decode: '1' }, env).decode.length, 1);
+});
+
 test('an error names the variable when the value came from one', () => {
   assert.throws(
     () => parse({}, { BUSBAR_POLICY: 'randon' }),

@@ -69,7 +69,7 @@ type Settings = Record<string, string | number | boolean | undefined>;
 function routerSettings({ policy, disaggregation }: UpOptions): Settings {
   return {
     BUSBAR_POLICY: policy,
-    BUSBAR_DISAGGREGATION: disaggregation.mode === 'auto' ? undefined : disaggregation.mode,
+    BUSBAR_DISAGGREGATION: disaggregation.mode,
     BUSBAR_DISAGGREGATION_THRESHOLD: disaggregation.thresholdTokens,
     BUSBAR_DISAGGREGATION_STRICT: disaggregation.isStrict || undefined,
   };

@@ -45,6 +45,13 @@ const MOCK_ONLY = [
 const PREFILL_ONLY = ['prefillProfile', 'prefillKvBlocks', 'prefillMockSpeed'] as const;
 const VLLM_ONLY = ['vllmCommand', 'vllmArgs', 'vllmUrl', 'vllmGpus', 'kvConnector'] as const;
 
+/** Ports of a worker; a fixed one serves only where a single worker runs. */
+const PORT_VARIABLES = [
+  'BUSBAR_TRANSFER_PORT',
+  'BUSBAR_VLLM_PORT',
+  'BUSBAR_KV_CONNECTOR_PORT',
+] as const;
+
 /** How many workers of each role. Throws CLI_USAGE for prefill workers without one that decodes. */
 export function poolSizes(flags: UpFlags, env: Env): { decode: number; prefill: number } {
   const prefill = integer(given('prefill', flags, env), 0, PROCESSES_MAX);
@@ -55,6 +62,12 @@ export function poolSizes(flags: UpFlags, env: Env): { decode: number; prefill: 
     );
   }
   const decode = integer(text, 1, PROCESSES_MAX);
+  const taken = PORT_VARIABLES.find((name) => env[name] && env[name] !== '0');
+  if (taken !== undefined && decode + prefill > 1) {
+    usage(
+      `${taken} is one port, and ${decode + prefill} workers on this machine need one each: leave it out, and each takes a free one`,
+    );
+  }
   if (prefill === 0) {
     for (const name of PREFILL_ONLY) {
       const set = written(name, flags, env);

@@ -2,6 +2,7 @@ import { messageOf } from '@busbar/base';
 import type { Bus } from '@busbar/bus';
 import type { Instance } from '@busbar/protocol';
 import { readInstances } from '../cluster.ts';
+import type { Env } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { chatOnce } from '../http.ts';
 import type { Phases } from '../phases.ts';
@@ -14,14 +15,17 @@ import { StartProgress } from './start-progress.ts';
 
 /** From the first process to the first answer. Loading the tokenizer of a large model is most of it. */
 const START_MS = 60_000;
-/** With vLLM: a worker gives its engine 30 minutes to read a large model from a network disk. */
-const VLLM_START_MS = 31 * 60_000;
+/** Beyond what a worker gives its vLLM to start, for everything else. */
+const AROUND_VLLM_MS = 60_000;
+const VLLM_START_SECONDS = 1_800;
 const POLL_MS = 50;
 const ATTEMPT_MS = 10_000;
 
-/** How long a stack with this engine may take until it answers. */
-export function startLimitMs(engine: UpOptions['engine']): number {
-  return engine === 'vllm' ? VLLM_START_MS : START_MS;
+/** How long a stack may take until it answers: with vLLM as long as its workers wait for that, which reads large models from disks. */
+export function startLimitMs({ engine }: Pick<UpOptions, 'engine'>, env: Env): number {
+  if (engine !== 'vllm') return START_MS;
+  const seconds = Number(env['BUSBAR_VLLM_START_SECONDS'] || VLLM_START_SECONDS);
+  return (Number.isFinite(seconds) ? seconds * 1_000 : START_MS) + AROUND_VLLM_MS;
 }
 
 /**
