@@ -43,7 +43,7 @@ const decoder = new Decoder({
 
 export type DecodedKvBatch = { ok: true; batch: VllmKvBatch } | { ok: false; reason: string };
 
-type Fields = ReadonlyMap<string, unknown>;
+type Fields = Readonly<Record<string, unknown>>;
 
 class FrameError extends Error {}
 
@@ -72,36 +72,42 @@ function readEvent(value: unknown): VllmKvEvent {
 
 function fieldsOf(value: unknown): { type: string; fields: Fields } {
   if (Array.isArray(value)) {
-    const [type, ...rest]: unknown[] = value;
+    const values: unknown[] = value;
+    const type = values[0];
     if (typeof type !== 'string') throw new FrameError('an event without a type');
     const names: readonly string[] = type === 'BlockStored' ? STORED_FIELDS : REMOVED_FIELDS;
-    return { type, fields: new Map(names.map((name, i) => [name, rest[i]])) };
+    const fields: Record<string, unknown> = {};
+    for (const [i, name] of names.entries()) fields[name] = values[i + 1];
+    return { type, fields };
   }
-  if (typeof value !== 'object' || value === null) throw new FrameError('an event of no shape');
-  const fields = new Map<string, unknown>(Object.entries(value));
-  const type = fields.get('type');
+  if (!isFields(value)) throw new FrameError('an event of no shape');
+  const type = value['type'];
   if (typeof type !== 'string') throw new FrameError('an event without a type');
-  return { type, fields };
+  return { type, fields: value };
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null;
 }
 
 function readStored(fields: Fields): VllmKvEvent {
   const tier = tierOf(fields);
   if (tier === undefined) return unknownMedium(fields);
-  const parent = fields.get('parent_block_hash') ?? undefined;
+  const parent = fields['parent_block_hash'] ?? undefined;
   const lora = text(fields, 'lora_name');
-  const loraId = fields.get('lora_id') ?? undefined;
+  const loraId = fields['lora_id'] ?? undefined;
   const event: StoredEvent = {
     kind: 'stored',
-    hashes: list(fields.get('block_hashes'), 'block_hashes').map(hashOf),
+    hashes: list(fields['block_hashes'], 'block_hashes').map(hashOf),
     parent: parent === undefined ? undefined : hashOf(parent),
-    tokens: tokensOf(fields.get('token_ids')),
-    blockSize: count(fields.get('block_size'), 'block_size'),
+    tokens: tokensOf(fields['token_ids']),
+    blockSize: count(fields['block_size'], 'block_size'),
     tier,
     group: group(fields),
     groupKind: text(fields, 'kv_cache_spec_kind'),
     lora,
     hasUnnamedLora: loraId !== undefined && lora === undefined,
-    extraKeys: extraKeysOf(fields.get('extra_keys') ?? undefined),
+    extraKeys: extraKeysOf(fields['extra_keys'] ?? undefined),
   };
   return event;
 }
@@ -109,7 +115,7 @@ function readStored(fields: Fields): VllmKvEvent {
 function readRemoved(fields: Fields): VllmKvEvent {
   const tier = tierOf(fields);
   if (tier === undefined) return unknownMedium(fields);
-  const hashes = list(fields.get('block_hashes'), 'block_hashes').map(hashOf);
+  const hashes = list(fields['block_hashes'], 'block_hashes').map(hashOf);
   return { kind: 'removed', hashes, tier, group: group(fields) };
 }
 
@@ -155,7 +161,7 @@ function extraKeysOf(value: unknown): StoredEvent['extraKeys'] {
 }
 
 function group(fields: Fields): number | undefined {
-  const value = fields.get('group_idx') ?? undefined;
+  const value = fields['group_idx'] ?? undefined;
   return value === undefined ? undefined : count(value, 'group_idx');
 }
 
@@ -167,7 +173,7 @@ function count(value: unknown, name: string): number {
 }
 
 function text(fields: Fields, name: string): string | undefined {
-  const value = fields.get(name) ?? undefined;
+  const value = fields[name] ?? undefined;
   if (value !== undefined && typeof value !== 'string') throw new FrameError(`${name} is no text`);
   return value;
 }

@@ -1,6 +1,7 @@
 import type { KvChange } from '@busbar/protocol';
 import type { NamedBlock } from './block-namer.ts';
 import type { EngineHash } from './events.ts';
+import { U64Map } from './u64-map.ts';
 
 interface Held {
   block: NamedBlock;
@@ -10,9 +11,9 @@ interface Held {
 
 /** The blocks that one rank holds in one tier: engine hash to block, references counted. */
 export class TierBlocks {
-  readonly #held = new Map<EngineHash, Held>();
+  readonly #held = new U64Map<Held>();
   /** Each block that can be named once, by our hash. */
-  readonly #named = new Map<bigint, NamedBlock>();
+  readonly #named = new U64Map<NamedBlock>();
   /** The one cache group whose blocks count; others repeat it or hold what no prefix needs. Undefined until the first event. */
   #group: { index: number | undefined } | undefined;
   #changes: KvChange[] = [];
@@ -96,12 +97,16 @@ export class TierBlocks {
   /** Our hashes of all blocks that have one, those of less depth first. */
   hashes(): Uint32Array {
     let deepest = 0;
-    for (const { depth } of this.#named.values()) deepest = Math.max(deepest, depth);
+    this.#named.forEach(({ depth }) => {
+      deepest = Math.max(deepest, depth);
+    });
     const places = new Uint32Array(deepest + 2);
-    for (const { depth } of this.#named.values()) places[depth + 1]!++;
+    this.#named.forEach(({ depth }) => places[depth + 1]!++);
     for (let depth = 1; depth <= deepest; depth++) places[depth]! += places[depth - 1]!;
     const hashes = new BigUint64Array(this.#named.size);
-    for (const [hash, { depth }] of this.#named) hashes[places[depth]!++] = hash;
+    this.#named.forEach(({ hash, depth }) => {
+      hashes[places[depth]!++] = hash ?? 0n;
+    });
     return new Uint32Array(hashes.buffer);
   }
 
