@@ -3,7 +3,7 @@ import { limit, type Outcome } from '@busbar/protocol';
 import type { ServiceContext } from '@busbar/service';
 import { Bookings, type Place } from './bookings.ts';
 import type { Candidate, Placement } from './candidate.ts';
-import { isRefusal } from './engine-error.ts';
+import { blamesKv, isRefusal } from './engine-error.ts';
 import { FrontendError, toAppError } from './errors.ts';
 import type { Generation, GenerationHost } from './generation.ts';
 import { LifePublisher } from './life-publisher.ts';
@@ -118,8 +118,7 @@ export class Dispatcher implements GenerationHost {
     candidate.placement = undefined;
     const { streamId, workerId, prefill } = placement;
     if (outcome === 'completed') prefill?.handOver();
-    else if (outcome === 'cancelled') prefill?.giveUp('cancelled', 'cancelled');
-    else prefill?.giveUp('failed', 'failed');
+    else prefill?.giveUp(outcome === 'cancelled' ? 'cancelled' : 'failed');
     if (streamId !== 0) {
       this.#streams.close(streamId);
       this.#workers.detach(workerId, candidate);
@@ -136,12 +135,12 @@ export class Dispatcher implements GenerationHost {
 
   lose(candidate: Candidate, error: AppError): void {
     if (candidate.isDone) return;
-    const { placement, position, isFetched } = candidate;
-    const isKvLost = isFetched && error.code === 'WORKER_KV_LOST' && position === 0;
+    const { placement, position } = candidate;
+    const isKvLost = candidate.isFetching && blamesKv(error);
     const fault = isKvLost ? this.#splits.kvLost(placement?.prefill, error) : error;
     const mayRetry =
       fault.retryable && position === 0 && candidate.attempts < limit('placementAttempts');
-    if (mayRetry) placement?.prefill?.giveUp('failed', isKvLost ? 'local' : 'moved');
+    if (mayRetry) placement?.prefill?.giveUp(isKvLost ? 'local' : 'moved');
     const isRefused = isRefusal(fault);
     this.release(candidate, isRefused ? 'rejected' : 'failed', !isRefused);
     if (!mayRetry) {

@@ -16,3 +16,8 @@ export function engineError(delta: StreamDelta): AppError {
 export function isRefusal({ code }: AppError): boolean {
   return code.startsWith('WORKER_') && code !== 'WORKER_FAULT' && code !== 'WORKER_KV_LOST';
 }
+
+/** True when a decode worker could not get the KV that it was told to fetch, and may well compute the prompt itself. */
+export function blamesKv({ code }: AppError): boolean {
+  return code === 'WORKER_KV_LOST' || code === 'WORKER_WRONG_KIND';
+}

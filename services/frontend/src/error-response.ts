@@ -62,6 +62,7 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
   WORKER_TOO_LONG: badRequest('context_length_exceeded'),
   WORKER_FAULT: FAULT,
   WORKER_KV_LOST: FAULT,
+  WORKER_WRONG_KIND: FAULT,
   TOKENIZER_TEMPLATE: badRequest('invalid_messages'),
   TOKENIZER_BUSY: busy('too_many_requests', 'Too many long prompts are waiting.'),
 };

@@ -118,11 +118,14 @@ export class PrefillLeg implements StreamOwner {
     this.endSplit('fetched');
   }
 
-  /** Ends what runs and frees what is staged. Does nothing after `handOver`. */
-  giveUp(outcome: 'cancelled' | 'failed', split: SplitOutcome): void {
+  /**
+   * Ends what runs and frees what is staged. Does nothing after `handOver`. Whatever ended the request, the prefill worker is not to
+   * blame for it: its booking ends as cancelled.
+   */
+  giveUp(split: SplitOutcome): void {
     this.endSplit(split);
     if (this.#state === 'over') return;
-    if (this.#state === 'running') this.#end(outcome);
+    if (this.#state === 'running') this.#end('cancelled');
     this.#state = 'over';
     this.#host.cancel(this);
     this.#settle({ kind: 'given-up' });

@@ -66,7 +66,7 @@ export class SplitRunner {
     const message = `the KV at worker ${leg.workerId} waited for too long`;
     const error = this.#failure(leg, new FrontendError('FRONTEND_KV_EXPIRED', message));
     if (error !== undefined) throw error;
-    leg.giveUp('failed', 'local');
+    leg.giveUp('local');
     return undefined;
   }
 

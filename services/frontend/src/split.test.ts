@@ -7,7 +7,7 @@ import { answerOf, eventsOf, type Script, until } from './scripted-stack.ts';
 
 const nothing: Script = () => {};
 const refuse =
-  (code: 'WORKER_FULL' | 'WORKER_BAD_REQUEST' | 'WORKER_DRAINING', retryable = true) =>
+  (code: Extract<WorkAck, { kind: 'refused' }>['code'], retryable = true) =>
   (): WorkAck => ({ kind: 'refused', code, message: 'no', retryable });
 
 test('prefill elsewhere, then decode: one prompt, one answer, the cache of the prefill', () =>
@@ -204,6 +204,10 @@ test('KV that is lost on its way: once more, on one worker for everything; or an
     await stack.settled();
     assert.equal(stack.prefiller.cancelled.length, 1);
     assert.equal(await stack.figure('split_fallbacks_total', { reason: 'WORKER_KV_LOST' }), 1);
+    stack.first.ack = ({ kvSource }) =>
+      kvSource === undefined ? { kind: 'accepted' } : refuse('WORKER_WRONG_KIND')();
+    assert.equal((await stack.chat()).status, 200, 'a worker that does not know this protocol');
+    assert.deepEqual(stack.routed.at(-1)?.request.isWhole, true);
     stack.route = () => stack.split('decode-1', 'prefill-1', 'fail');
     const strict = await stack.chat();
     assert.equal(strict.status, 503);
