@@ -3,10 +3,11 @@ import { suite, test } from 'node:test';
 import { createRng, type Rng } from '@busbar/base';
 import { createReferenceKvIndex } from '@busbar/kv-index';
 import type { KvChange } from '@busbar/protocol';
+import { linkRecord, transferOf } from './split/split.testing.ts';
 import { Bench, branch, chain, INFO, type Placed } from './testing.ts';
-import { POLICIES, type RouterEffect } from './types.ts';
+import { DISAGGREGATION_MODES, POLICIES, type RouterEffect } from './types.ts';
 
-const WORKERS = ['w1', 'w2', 'w3'];
+const WORKERS = ['w1', 'w2', 'w3', 'p1', 'p2'];
 const ROUTERS = ['r1', 'r2'];
 const FRONTENDS = ['f1', 'f2'];
 const STEPS = 400;
@@ -21,6 +22,8 @@ interface Truth {
 /** Drives a core with everything that can come, in any order, lost and repeated. */
 class Walk {
   readonly bench: Bench;
+  /** Placements over two workers. */
+  splits = 0;
   readonly #rng: Rng;
   readonly #live = new Map<string, Truth>();
   readonly #placed: Placed[] = [];
@@ -31,14 +34,21 @@ class Walk {
   constructor(seed: number) {
     this.#rng = createRng(seed);
     const policy = POLICIES[this.#rng.int(POLICIES.length)]!;
-    this.bench = new Bench({ policy, queueLimit: 6, bookingTtlMs: 4_000, eventGraceMs: 500 }, seed);
+    const disaggregation = {
+      mode: pick(this.#rng, DISAGGREGATION_MODES),
+      thresholdTokens: 100,
+      isStrict: this.#rng.int(3) === 0,
+      assumedBytesPerMs: 1e6,
+    };
+    const limits = { queueLimit: 6, bookingTtlMs: 4_000, eventGraceMs: 500 };
+    this.bench = new Bench({ policy, disaggregation, ...limits }, seed);
   }
 
   step(): void {
     const { bench } = this;
     const id = pick(this.#rng, WORKERS);
     bench.nowMs += this.#rng.int(60);
-    const kind = this.#rng.int(20);
+    const kind = this.#rng.int(21);
     if (kind === 0) this.#leave(id);
     else if (kind <= 2) this.#join(id);
     else if (kind <= 7) this.#kv(id);
@@ -47,6 +57,7 @@ class Walk {
     else if (kind <= 16) this.#follow();
     else if (kind === 17) this.#foreignBooking(id);
     else if (kind === 18) this.#forget();
+    else if (kind === 19) this.#link();
     else this.#note(bench.run(bench.core.onTick(bench.nowMs)));
   }
 
@@ -61,6 +72,7 @@ class Walk {
     for (const view of bench.core.workers()) {
       assert.equal(view.bookedRequests + view.bookedPrefillTokens, 0);
     }
+    for (const { bookedBytes } of bench.core.pairs()) assert.equal(bookedBytes, 0);
     for (const [key, replies] of this.#asked) assert.ok(replies <= 1, `request ${key}: ${replies}`);
     for (const id of WORKERS) bench.run(bench.core.onWorkerLeft(id, bench.nowMs));
     assert.deepEqual(bench.core.workers(), []);
@@ -91,7 +103,13 @@ class Walk {
     const truth = { epoch: ++this.#epoch, sequence: 0, blocks: createReferenceKvIndex() };
     this.#live.set(id, truth);
     const { bench } = this;
-    const info = { ...INFO, dpRanks: 2, kvBlocks: 60, kvEvents: this.#rng.int(5) > 0 };
+    const role = id.startsWith('p') ? ('prefill' as const) : ('decode' as const);
+    const host = pick(this.#rng, ['h1', 'h2']);
+    // Some cannot exchange KV at all, or not with everybody.
+    const revision = { engine: this.#rng.int(5) === 0 ? 'old' : 'new' };
+    const transfer = this.#rng.int(6) === 0 ? undefined : transferOf(host, { revision });
+    const cache = { dpRanks: 2, kvBlocks: 60, kvEvents: this.#rng.int(5) > 0 };
+    const info = { ...INFO, ...cache, role, ...(transfer === undefined ? {} : { transfer }) };
     this.#note(bench.run(bench.core.onWorkerJoined(id, truth.epoch, info, bench.nowMs)));
   }
 
@@ -122,17 +140,33 @@ class Walk {
 
   #load(id: string): void {
     const truth = this.#live.get(id);
-    const state = this.#rng.int(10) === 0 ? 'draining' : 'ready';
+    const state = this.#rng.int(10) === 0 ? ('draining' as const) : ('ready' as const);
     const epoch = truth?.epoch ?? 1;
     const kvSequence = truth?.sequence ?? 0;
     const prefillTokensPerMs = this.#rng.next() * 40;
-    this.#note(this.bench.load(id, { epoch, state, kvSequence, prefillTokensPerMs }));
+    const stagedBlocks = this.#rng.int(60);
+    const load = { epoch, state, kvSequence, prefillTokensPerMs, stagedBlocks } as const;
+    this.#note(this.bench.load(id, load));
+  }
+
+  /** News of a link, perhaps of workers that are not here. */
+  #link(): void {
+    const { bench } = this;
+    const [prefillId, decodeId] = [pick(this.#rng, WORKERS), pick(this.#rng, WORKERS)];
+    if (this.#rng.int(4) === 0) {
+      this.#note(bench.run(bench.core.onLinkGone(prefillId, decodeId, bench.nowMs)));
+      return;
+    }
+    const sums = { transfers: this.#rng.int(5), failures: this.#rng.int(5) };
+    const record = linkRecord(prefillId, decodeId, { ...sums, bytesPerMs: this.#rng.next() * 1e7 });
+    this.#note(bench.run(bench.core.onLink(record, bench.nowMs)));
   }
 
   #ask(): void {
     const request = {
       frontendId: pick(this.#rng, FRONTENDS),
       ...(this.#rng.int(4) === 0 ? { excluded: [pick(this.#rng, WORKERS)] } : undefined),
+      ...(this.#rng.int(6) === 0 ? { isWhole: true } : undefined),
     };
     this.#asked.set(this.bench.keys, 0);
     this.#note(this.bench.ask(this.#prompt(), request));
@@ -149,7 +183,11 @@ class Walk {
 
   #foreignBooking(workerId: string): void {
     const hashes = this.#prompt();
-    const decisionId = `foreign-${this.#foreign++}`;
+    const decodeId = `foreign-${this.#foreign}`;
+    // Legs of one split at times, in either order, at times with one of them lost.
+    const isPrefill = workerId.startsWith('p');
+    const decisionId = isPrefill ? `${decodeId}.p` : decodeId;
+    if (this.#rng.int(2) === 0) this.#foreign++;
     const promptTokens = hashes.length * 8 + 1;
     const fields = { decisionId, workerId, routerId: pick(this.#rng, ROUTERS) };
     const booked = {
@@ -157,6 +195,7 @@ class Walk {
       maxTokens: 8,
       expectedCachedTokens: 16,
       blocks: hashes.length >> 1,
+      ...(!isPrefill && this.#rng.int(2) === 0 ? { isFetched: true } : undefined),
     };
     this.#note(
       this.bench.life({ kind: 'booked', ...fields, ...booked }, hashes, pick(this.#rng, FRONTENDS)),
@@ -177,7 +216,7 @@ class Walk {
       if (effect.kind === 'reply') {
         if (this.#asked.has(effect.key))
           this.#asked.set(effect.key, this.#asked.get(effect.key)! + 1);
-        if (effect.reply.kind === 'place') this.#placed.push(effect.reply);
+        if (effect.reply.kind === 'place') this.#onPlaced(effect.reply);
       } else if (effect.kind === 'sync') {
         const truth = this.#live.get(effect.workerId);
         const { bench } = this;
@@ -186,6 +225,17 @@ class Walk {
         } else if (this.#rng.int(4) > 0) this.#snapshot(effect.workerId, truth);
       }
     }
+  }
+
+  #onPlaced(reply: Placed): void {
+    this.#placed.push(reply);
+    assert.ok(!reply.workerId.startsWith('p'), 'a prefill worker serves nobody alone');
+    const { prefill } = reply;
+    if (prefill === undefined) return;
+    this.splits++;
+    const { decisionId, workerId, expectedCachedTokens } = prefill;
+    assert.ok(workerId.startsWith('p'));
+    this.#placed.push({ ...reply, decisionId, workerId, expectedCachedTokens });
   }
 
   #snapshot(id: string, { epoch, sequence, blocks }: Truth): void {
@@ -209,14 +259,20 @@ class Walk {
 }
 
 suite('whatever happens, in whatever order', () => {
+  let splits = 0;
   for (let seed = 1; seed <= 30; seed++) {
     test(`ledgers, index and table agree, and nothing stays behind (seed ${seed})`, () => {
       const walk = new Walk(seed);
       for (let i = 0; i < STEPS; i++) walk.step();
       walk.settle();
       walk.end();
+      splits += walk.splits;
     });
   }
+
+  test('some of it was split', () => {
+    assert.ok(splits > 100, `${splits}`);
+  });
 });
 
 function pick<T>(rng: Rng, from: readonly T[]): T {
