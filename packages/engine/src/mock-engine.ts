@@ -1,7 +1,8 @@
 import { assert, type Clock } from '@busbar/base';
 import { BlockHasher, hashSeed } from '@busbar/blocks';
 import { createMocker, type MockDelta, type Mocker, type MockerConfig } from '@busbar/mocker';
-import type { WorkerInfo } from '@busbar/protocol';
+import { limit, type TransferInfo, type WorkerInfo } from '@busbar/protocol';
+import { MockTransfer } from './mock-transfer.ts';
 import { Pacer } from './pacer.ts';
 import type {
   Engine,
@@ -9,6 +10,8 @@ import type {
   EngineLoad,
   EngineRequest,
   EngineSink,
+  FetchReport,
+  StagedEnd,
   SubmitResult,
 } from './port.ts';
 import type { TransferAddress } from './transfer/types.ts';
@@ -48,35 +51,32 @@ class MockEngine implements Engine {
   readonly #mocker: Mocker;
   readonly #pacer: Pacer;
   readonly #plainHasher: BlockHasher;
+  readonly #transfer: MockTransfer | undefined;
+  /** Of running requests, and of those that staged their KV. */
   readonly #keys = new Set<number>();
   #sink: EngineSink | undefined;
   #isStepping = false;
+  #isStopping = false;
 
   constructor(options: MockEngineOptions) {
     this.#options = options;
     this.#mocker = createMocker(options.mocker);
     this.#pacer = new Pacer(options.clock, (dueMs) => this.#onDue(dueMs));
     this.#plainHasher = new BlockHasher(options.mocker.blockSize, hashSeed());
+    this.#transfer = this.#createTransfer();
   }
 
-  start(sink: EngineSink, signal: AbortSignal): Promise<WorkerInfo> {
-    if (signal.aborted) return Promise.reject(new Error('aborted before the engine started'));
-    const { model, role, mocker, emitKvEvents } = this.#options;
+  async start(sink: EngineSink, signal: AbortSignal): Promise<WorkerInfo> {
+    signal.throwIfAborted();
     this.#sink = sink;
-    return Promise.resolve({
-      model,
-      engine: 'mock',
-      engineVersion: `${VERSION} ${mocker.profile.name}`,
-      blockSize: mocker.blockSize,
-      kvBlocks: mocker.kvBlocks,
-      role,
-      dpRanks: 1,
-      contextTokens: this.#mocker.contextTokens,
-      maxRunning: mocker.profile.maxRunning,
-      kvEvents: emitKvEvents,
-      prefillTokensPerMs: mocker.profile.prefillTokensPerMs * mocker.speed,
-      decodeStepMs: mocker.profile.decodeStepMs / mocker.speed,
-    });
+    try {
+      const transfer = await this.#transfer?.open();
+      signal.throwIfAborted();
+      return this.#describe(transfer);
+    } catch (error) {
+      await this.stop();
+      throw error;
+    }
   }
 
   submit(request: EngineRequest): SubmitResult {
@@ -99,12 +99,17 @@ class MockEngine implements Engine {
       ignoreEos: request.ignoreEos,
       stopTokenIds: request.stopTokenIds,
       seed: answerSeed(request, hashes),
+      stagesKv: request.stageKv !== undefined,
+      fetchesKv: request.kvSource !== undefined,
     });
+    this.#transfer?.expect(request, hashes, seed);
     this.#wake();
     return { kind: 'accepted' };
   }
 
   abort(key: number): void {
+    if (this.#transfer?.release(key) === true) return;
+    this.#transfer?.forget(key);
     this.#mocker.abort(key);
     this.#wake();
   }
@@ -123,14 +128,58 @@ class MockEngine implements Engine {
     this.#wake();
   }
 
-  stop(): Promise<void> {
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    await this.#transfer?.close();
     this.#pacer.cancel();
     const nowMs = this.#options.clock.monotonicMs();
     for (const key of this.#keys) this.#mocker.abort(key);
     if (this.#isStepping) this.#finishStep(nowMs);
-    while (this.#mocker.beginStep(nowMs) !== undefined) this.#finishStep(nowMs);
+    while (this.#keys.size > 0 && this.#mocker.beginStep(nowMs) !== undefined) {
+      this.#finishStep(nowMs);
+    }
     this.#sink = undefined;
-    return Promise.resolve();
+  }
+
+  #createTransfer(): MockTransfer | undefined {
+    const { transfer: address, role, model, mocker, clock } = this.#options;
+    if (address === undefined) return undefined;
+    const { kvBytesPerToken = DEFAULT_KV_BYTES_PER_TOKEN, stagedKvMs = limit('stagedKvMs') } =
+      this.#options;
+    const options = {
+      address,
+      isServer: role === 'prefill',
+      engineVersion: VERSION,
+      model,
+      blockSize: mocker.blockSize,
+      kvBytesPerToken,
+      stagedKvMs,
+      clock,
+    };
+    return new MockTransfer(options, {
+      onStagedEnd: (key, how) => this.#onStagedEnd(key, how),
+      onFetchBegin: (key) => this.#sink?.onFetchBegin(key),
+      onFetchEnd: (key, report, hasBegun) => this.#onFetchEnd(key, report, hasBegun),
+    });
+  }
+
+  #describe(transfer: TransferInfo | undefined): WorkerInfo {
+    const { model, role, mocker, emitKvEvents } = this.#options;
+    return {
+      model,
+      engine: 'mock',
+      engineVersion: `${VERSION} ${mocker.profile.name}`,
+      blockSize: mocker.blockSize,
+      kvBlocks: mocker.kvBlocks,
+      role,
+      dpRanks: 1,
+      contextTokens: this.#mocker.contextTokens,
+      maxRunning: mocker.profile.maxRunning,
+      kvEvents: emitKvEvents,
+      prefillTokensPerMs: mocker.profile.prefillTokensPerMs * mocker.speed,
+      decodeStepMs: mocker.profile.decodeStepMs / mocker.speed,
+      ...(transfer === undefined ? {} : { transfer }),
+    };
   }
 
   #refuse(request: EngineRequest): SubmitResult | undefined {
@@ -138,7 +187,9 @@ class MockEngine implements Engine {
       code: 'WORKER_TOO_LONG' | 'WORKER_BAD_REQUEST' | 'WORKER_FAULT',
       message: string,
     ): SubmitResult => ({ kind: 'refused', code, message, retryable: code === 'WORKER_FAULT' });
-    if (this.#sink === undefined) return refuse('WORKER_FAULT', 'the engine does not run');
+    if (this.#sink === undefined || this.#isStopping) {
+      return refuse('WORKER_FAULT', 'the engine does not run');
+    }
     if (request.tokens.length === 0) return refuse('WORKER_BAD_REQUEST', 'the prompt is empty');
     if (request.maxTokens < 1) return refuse('WORKER_BAD_REQUEST', 'maxTokens is below 1');
     if (this.#keys.has(request.key)) return refuse('WORKER_BAD_REQUEST', 'the key is in use');
@@ -146,12 +197,36 @@ class MockEngine implements Engine {
       const text = `${request.tokens.length} prompt tokens leave no room in a context of ${this.#mocker.contextTokens}`;
       return refuse('WORKER_TOO_LONG', text);
     }
-    return undefined;
+    const { stageKv, kvSource } = request;
+    if (stageKv === undefined && kvSource === undefined) return undefined;
+    if (stageKv !== undefined && kvSource !== undefined) {
+      return refuse('WORKER_BAD_REQUEST', 'a request stages KV or fetches it, not both');
+    }
+    const reason =
+      this.#transfer === undefined
+        ? 'this engine exchanges no KV'
+        : this.#transfer.refusal(request);
+    return reason === undefined ? undefined : refuse('WORKER_BAD_REQUEST', reason);
+  }
+
+  #onStagedEnd(key: number, how: StagedEnd): void {
+    this.#mocker.releaseStaged(key);
+    this.#keys.delete(key);
+    this.#sink?.onStagedEnd(key, how);
+    this.#wake();
+  }
+
+  #onFetchEnd(key: number, report: FetchReport, hasBegun: boolean): void {
+    if (hasBegun) this.#sink?.onFetchEnd(key, report);
+    if (report.outcome === 'ok') this.#mocker.kvArrived(key);
+    else if (report.outcome === 'failed') this.#mocker.kvFailed(key, report.reason ?? '');
+    this.#wake();
   }
 
   /** Begins a step soon, unless one runs: what is asked for in the same turn of the loop goes into one batch. */
   #wake(): void {
-    if (this.#isStepping || this.#pacer.isArmed || this.#sink === undefined) return;
+    if (this.#isStepping || this.#isStopping || this.#pacer.isArmed) return;
+    if (this.#sink === undefined) return;
     this.#pacer.arm(this.#options.clock.monotonicMs());
   }
 
@@ -164,6 +239,7 @@ class MockEngine implements Engine {
       if (plan === undefined) return;
       this.#isStepping = true;
       this.#pacer.arm(beginMs + plan.durationMs);
+      for (const { key, fromBlock } of plan.fetches) this.#transfer?.fetch(key, fromBlock);
     } catch (error) {
       this.#fail(error instanceof Error ? error : new Error(String(error)));
     }
@@ -174,24 +250,39 @@ class MockEngine implements Engine {
     const { deltas, kv } = this.#mocker.endStep(nowMs);
     const sink = this.#sink;
     assert(sink !== undefined, 'only a started engine steps');
-    for (const delta of deltas) if (delta.finish !== 'none') this.#keys.delete(delta.key);
+    const told = deltas.map((delta) => this.#tell(delta));
     if (kv.length > 0 && this.#options.emitKvEvents) {
       sink.onKv({ dpRank: 0, tier: 'device', changes: kv });
     }
-    if (deltas.length > 0) sink.onStep({ deltas: deltas.map(toEngineDelta) });
+    if (told.length > 0) sink.onStep({ deltas: told });
+  }
+
+  #tell(delta: MockDelta): EngineDelta {
+    const told = toEngineDelta(delta);
+    if (delta.finish === 'none') return told;
+    const isWhole = delta.finish === 'stop' || delta.finish === 'length';
+    const transfer = isWhole ? this.#transfer?.stage(delta.key) : undefined;
+    if (transfer !== undefined) return { ...told, transfer };
+    this.#keys.delete(delta.key);
+    this.#transfer?.forget(delta.key);
+    return told;
   }
 
   #fail(cause: Error): void {
-    const sink = this.#sink;
-    this.#sink = undefined;
+    const transfer = this.#transfer;
+    this.#isStopping = true;
+    this.#isStepping = false;
     this.#pacer.cancel();
     const error = { code: 'WORKER_FAULT', message: 'the engine failed', retryable: true };
-    const deltas = [...this.#keys].map(
+    const running = [...this.#keys].filter((key) => transfer?.isStaged(key) !== true);
+    const deltas = running.map(
       (key): EngineDelta => ({ key, tokens: new Uint32Array(0), finish: 'error', error }),
     );
-    this.#keys.clear();
-    if (deltas.length > 0) sink?.onStep({ deltas });
-    sink?.onFault(cause);
+    for (const key of running) this.#keys.delete(key);
+    if (deltas.length > 0) this.#sink?.onStep({ deltas });
+    this.#sink?.onFault(cause);
+    // Fetches and staged prompts end as they do when the engine stops; the fault is told already.
+    this.stop().catch(() => {});
   }
 }
 
