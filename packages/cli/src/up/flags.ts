@@ -71,6 +71,7 @@ const SETTINGS = {
   disaggregationThreshold: {
     flag: '--disaggregation-threshold',
     variable: 'BUSBAR_DISAGGREGATION_THRESHOLD',
+    fallback: '1024',
   },
   vllmCommand: { flag: '--vllm-command', variable: 'BUSBAR_VLLM_COMMAND' },
   vllmArgs: { flag: '--vllm-args', variable: 'BUSBAR_VLLM_ARGS' },

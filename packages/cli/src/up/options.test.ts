@@ -68,7 +68,10 @@ test('every wrong value is a usage error that names its flag', () => {
       { disaggregation: 'allways' },
       /--disaggregation does not know "allways"; did you mean always\?/,
     ],
-    [{ disaggregation: 'threshold' }, /needs --disaggregation-threshold/],
+    [
+      { disaggregation: 'threshold', disaggregationThreshold: '-1' },
+      /--disaggregation-threshold takes/,
+    ],
     [{ disaggregationThreshold: '5' }, /only read with --disaggregation threshold/],
     [{ disaggregation: 'never', disaggregationStrict: true }, /never splits nothing/],
     [{ disaggregation: 'always', disaggregationStrict: true }, /every request would be refused/],
@@ -197,6 +200,13 @@ test('a variable of the services stands in for a flag that is not given', () => 
   assert.equal(options.model, 'busbar-mock');
   assert.equal(parse({ policy: 'kv' }, env).policy, 'kv');
   assert.equal(parse({ kvEvents: false }, { BUSBAR_KV_EVENTS: 'true' }).kvEvents, false);
+});
+
+test('a threshold has a default, and counts in its mode only', () => {
+  const of = (changes: Partial<UpFlags>) => parse(changes).disaggregation.thresholdTokens;
+  assert.equal(of({ disaggregation: 'threshold' }), 1_024);
+  assert.equal(of({ disaggregation: 'threshold', disaggregationThreshold: '0' }), 0);
+  assert.equal(of({}), undefined);
 });
 
 test('one port is not for several workers', () => {

@@ -1,7 +1,7 @@
 import { basename } from 'node:path';
 import { POLICIES } from '@busbar/routing';
 import type { Env } from '../context.ts';
-import { type Given, given, type UpFlags } from './flags.ts';
+import { type Given, given, type UpFlags, written } from './flags.ts';
 import { contextOf, mockPools, type Pools, type VllmOptions, vllmPools } from './pools.ts';
 import {
   flag,
@@ -142,13 +142,9 @@ function disaggregationOf(flags: UpFlags, env: Env, prefill: number): Disaggrega
   const text = given('disaggregation', flags, env);
   const mode = oneOf(text, DISAGGREGATION_NAMES);
   const threshold = given('disaggregationThreshold', flags, env);
-  if (mode === 'threshold' && threshold === undefined) {
-    usage(`${text.name} threshold needs --disaggregation-threshold, in uncached prompt tokens`);
-  }
-  if (mode !== 'threshold' && threshold !== undefined) {
-    usage(
-      `${threshold.name} is only read with --disaggregation threshold, and the mode is ${mode}`,
-    );
+  const set = written('disaggregationThreshold', flags, env);
+  if (mode !== 'threshold' && set !== undefined) {
+    usage(`${set.name} is only read with --disaggregation threshold, and the mode is ${mode}`);
   }
   const strictName = 'BUSBAR_DISAGGREGATION_STRICT';
   const isStrict = flags.disaggregationStrict === true || flag(strictName, env[strictName], false);
@@ -164,7 +160,7 @@ function disaggregationOf(flags: UpFlags, env: Env, prefill: number): Disaggrega
   }
   return {
     mode,
-    thresholdTokens: threshold === undefined ? undefined : integer(threshold, 0, THRESHOLD_MAX),
+    thresholdTokens: mode === 'threshold' ? integer(threshold, 0, THRESHOLD_MAX) : undefined,
     isStrict,
   };
 }
