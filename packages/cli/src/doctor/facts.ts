@@ -32,6 +32,15 @@ const routerWorkerSchema = z.object({
 export const routerWorkersSchema = z.array(routerWorkerSchema);
 export type RouterWorker = z.infer<typeof routerWorkerSchema>;
 
+/** What a router's admin port tells of one pair of workers on `/links`. */
+const routerLinkSchema = z.object({
+  prefillWorkerId: z.string(),
+  decodeWorkerId: z.string(),
+  suspectUntilMs: z.number().optional(),
+});
+export const routerLinksSchema = z.array(routerLinkSchema);
+export type RouterLink = z.infer<typeof routerLinkSchema>;
+
 /** The same prompt sent twice or more through a frontend. */
 export interface Probe {
   promptTokens: number;
@@ -65,6 +74,8 @@ export interface Facts {
   readiness: ReadonlyMap<string, ReadinessBody | undefined>;
   /** By router id. */
   routerWorkers: ReadonlyMap<string, readonly RouterWorker[]>;
+  /** By router id. */
+  routerLinks: ReadonlyMap<string, readonly RouterLink[]>;
   probe: Probe | { error: string } | undefined;
   /** KV batches that were heard on the bus during the probe, by worker. */
   heardBatches: ReadonlyMap<string, number>;

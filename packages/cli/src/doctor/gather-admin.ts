@@ -1,17 +1,19 @@
 import { getJson } from '../http.ts';
 import type { ProcessView } from '../stack-view.ts';
-import { type RouterWorker, routerWorkersSchema } from './facts.ts';
 
 const ADMIN_MS = 2_000;
 
-/** What each router believes of each worker. */
-export async function readRouters(
+/** What each router says on one of its pages; routers that do not answer are left out. */
+export async function readRouters<T>(
   live: readonly ProcessView[],
-): Promise<Map<string, readonly RouterWorker[]>> {
+  path: string,
+  parse: (body: unknown) => T,
+): Promise<Map<string, T>> {
   const routers = live.filter((view) => view.role === 'router');
-  const bodies = await readAll(routers, '/workers', (body) => routerWorkersSchema.parse(body));
-  const known = new Map<string, readonly RouterWorker[]>();
-  for (const [id, workers] of bodies) if (workers !== undefined) known.set(id, workers);
+  const known = new Map<string, T>();
+  for (const [id, body] of await readAll(routers, path, parse)) {
+    if (body !== undefined) known.set(id, body);
+  }
   return known;
 }
 

@@ -9,7 +9,7 @@ import { readNatsInfo } from '../nats/info.ts';
 import type { Target } from '../observe.ts';
 import { viewStack } from '../stack-view.ts';
 import { stackUrl } from '../state.ts';
-import { type Facts, readinessSchema } from './facts.ts';
+import { type Facts, readinessSchema, routerLinksSchema, routerWorkersSchema } from './facts.ts';
 import { readAll, readRouters } from './gather-admin.ts';
 import { gatherHost } from './gather-host.ts';
 import { sendProbe } from './gather-probe.ts';
@@ -56,7 +56,8 @@ export async function gatherFacts({ target, url, env, signal }: GatherInput): Pr
       stack,
       cluster: seen.before,
       readiness: await readAll(live, '/ready', (body) => readinessSchema.parse(body)),
-      routerWorkers: await readRouters(live),
+      routerWorkers: await readRouters(live, '/workers', (body) => routerWorkersSchema.parse(body)),
+      routerLinks: await readRouters(live, '/links', (body) => routerLinksSchema.parse(body)),
       probe: seen.probe,
       heardBatches: seen.heardBatches,
       storedAfter: new Map(

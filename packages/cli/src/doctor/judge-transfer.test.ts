@@ -82,6 +82,14 @@ test('a probed, an assumed and a failing link say so', () => {
   assert.match(once.detail, /1 failed, the last: reset/);
 });
 
+test('a router that avoids a link after failures is named', () => {
+  const avoided = { prefillWorkerId: 'p', decodeWorkerId: 'd', suspectUntilMs: 5 };
+  const all = { ...pools(), routerLinks: new Map([['r', [avoided]]]) };
+  const [finding] = of('KV transfer', all);
+  assert.equal(finding?.verdict, 'warn');
+  assert.match(finding.detail, /^r splits no request over it/);
+});
+
 test('a refused pair says what differs, and a prefill worker without any pair is a fault', () => {
   const found = of('KV transfer', pools({ revision: { engine: 'mock 2' } }));
   assert.deepEqual(

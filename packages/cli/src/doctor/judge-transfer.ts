@@ -12,16 +12,16 @@ const FAILED_RATIO = 0.1;
 
 /** The way of KV from each prefill to each decode worker: whether there is one, how fast it is, and what that means. */
 export function judgeTransfer(facts: Facts): Finding[] {
-  return [...modelsOf(facts).flatMap(judgeModel), ...judgeStrict(facts)];
+  return [...modelsOf(facts).flatMap((split) => judgeModel(facts, split)), ...judgeStrict(facts)];
 }
 
-function judgeModel(split: SplitFacts): Finding[] {
+function judgeModel(facts: Facts, split: SplitFacts): Finding[] {
   const pairs = pairsOf(split);
   const lonely = split.prefill.filter(({ id }) =>
     pairs.every((pair) => pair.prefillWorkerId !== id || pair.refusal !== undefined),
   );
   return [
-    ...pairs.map((pair) => judgePair(pair, split)),
+    ...pairs.map((pair) => judgePair(pair, split, avoidedBy(facts, pair))),
     ...lonely.map(
       ({ id }): Finding => ({
         group,
@@ -35,7 +35,7 @@ function judgeModel(split: SplitFacts): Finding[] {
   ];
 }
 
-function judgePair(pair: PairView, split: SplitFacts): Finding {
+function judgePair(pair: PairView, split: SplitFacts, avoiders: readonly string[]): Finding {
   const name = `${pair.prefillWorkerId} → ${pair.decodeWorkerId}`;
   if (pair.refusal !== undefined) {
     return {
@@ -55,12 +55,21 @@ function judgePair(pair: PairView, split: SplitFacts): Finding {
       advice: `look at the log of ${pair.decodeWorkerId}, and whether its machine reaches the transfer port of ${pair.prefillWorkerId}`,
     };
   }
+  if (avoiders.length > 0) {
+    return {
+      group,
+      name,
+      verdict: 'warn',
+      detail: `${avoiders.join(', ')} splits no request over it for some seconds: transfers failed just now, the last: ${pair.lastFailure ?? 'for a reason that was not told'}`,
+      advice: `look at the logs of ${pair.prefillWorkerId} and ${pair.decodeWorkerId}`,
+    };
+  }
   const failed =
     pair.failures === 0
       ? 'none failed'
       : `${count(pair.failures)} failed, the last: ${pair.lastFailure ?? 'unknown'}`;
   const basis = {
-    transfers: `by ${count(pair.transfers)} transfers, ${failed}`,
+    transfers: `by ${pair.transfers === 1 ? '1 transfer' : `${count(pair.transfers)} transfers`}, ${failed}`,
     probe: 'by a probe, no transfer yet',
     sibling: 'of another link between the same machines; nothing measured here yet',
     assumed: 'assumed; nothing measured yet',
@@ -74,6 +83,20 @@ function judgePair(pair: PairView, split: SplitFacts): Finding {
       ? { advice: 'it is probed before its first use; send a request, then look again' }
       : {}),
   };
+}
+
+/** Routers that were let down by this pair a moment ago. */
+function avoidedBy({ routerLinks }: Facts, pair: PairView): string[] {
+  return [...routerLinks].flatMap(([routerId, links]) =>
+    links.some(
+      (link) =>
+        link.prefillWorkerId === pair.prefillWorkerId &&
+        link.decodeWorkerId === pair.decodeWorkerId &&
+        link.suspectUntilMs !== undefined,
+    )
+      ? [routerId]
+      : [],
+  );
 }
 
 function isBroken({ failures, transfers }: PairView): boolean {
