@@ -79,8 +79,11 @@ export const LIMITS = {
     reason: 'when NATS restarts, leases of living processes expire and come back a moment later',
   },
   /** Heartbeat of a worker, and the silence after which routers stop choosing it. */
-  loadIntervalMs: { value: 100, reason: 'load older than a few engine steps misleads the router' },
-  loadSilenceMs: { value: 350, reason: 'three heartbeats and some slack' },
+  loadIntervalMs: {
+    value: 250,
+    reason: 'routers know what they placed themselves; each beat wakes the bus and every router',
+  },
+  loadSilenceMs: { value: 900, reason: 'three heartbeats and some slack' },
   /** How long KV that was prefilled for another worker waits to be fetched. */
   stagedKvMs: {
     value: 20_000,

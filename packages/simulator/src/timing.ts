@@ -1,3 +1,5 @@
+import { limit } from '@busbar/protocol';
+
 /** Times outside the engines, in milliseconds, as measured on one machine. */
 export interface Timing {
   /** One hop over the bus. */
@@ -17,7 +19,7 @@ export const DEFAULT_TIMING: Timing = {
   hopMs: 0.25,
   frontendMs: 1,
   kvDelayMs: 1,
-  loadIntervalMs: 100,
-  detectMs: 350,
-  leaseTtlMs: 3000,
+  loadIntervalMs: limit('loadIntervalMs'),
+  detectMs: 450,
+  leaseTtlMs: limit('leaseTtlMs'),
 };

@@ -7,7 +7,7 @@ import type { WorkerMetrics } from './metrics.ts';
  * router, so few blocks wait for the next heartbeat, and no longer than this; routers hold the blocks of a running request
  * anyway.
  */
-const GATHER_MS = 150;
+const GATHER_MS = 300;
 /** A prefill is worth telling at once: its blocks are what the next request may look for. */
 const EAGER_BLOCKS = 8;
 

@@ -4,7 +4,7 @@ import { limit } from '@busbar/protocol';
 import { FrontendError, type FrontendErrorCode } from './errors.ts';
 import type { StreamOwner } from './stream-owner.ts';
 
-const SWEEP_MS = 100;
+const SWEEP_MS = 250;
 /** Silence after which a worker with streams is asked whether it is still there. */
 const PROBE_AFTER_MS = limit('loadSilenceMs') + limit('loadIntervalMs');
 const PROBE_TIMEOUT_MS = 500;
