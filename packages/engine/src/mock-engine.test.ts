@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type EngineProfile, PROFILES } from '@busbar/mocker';
-import { engineContract } from './contract.ts';
+import { engineContract, type TransferPair, transferContract } from './contract.ts';
 import { createMockEngine, type MockEngineOptions } from './mock-engine.ts';
 import type { Engine, EngineDelta, EngineSink } from './port.ts';
 
@@ -27,6 +27,15 @@ function create(
 const oneMs: EngineProfile = { ...PROFILES['instant']!, name: 'one-ms', stepMs: () => 1 };
 for (const profile of [PROFILES['instant']!, oneMs]) {
   engineContract(profile.name, (options) => create(profile, options));
+  transferContract(profile.name, ({ stagedKvMs, ...sizes }): TransferPair => {
+    const mocker = { ...sizes, profile, speed: 1, script, eosTokenIds: [2] };
+    const transfer = { host: '127.0.0.1', port: 0 };
+    const common = { model: 'm', mocker, emitKvEvents: true, clock, transfer, stagedKvMs };
+    return {
+      prefill: createMockEngine({ ...common, role: 'prefill' }),
+      decode: createMockEngine({ ...common, role: 'decode' }),
+    };
+  });
 }
 
 function sinkOf(onDeltas: (deltas: EngineDelta[]) => void): EngineSink {

@@ -52,7 +52,7 @@ export class FetchPool {
     while (this.#running.size < MAX_FETCHES) {
       const job = this.#waiting.shift();
       if (job === undefined) return;
-      if (this.#clock.monotonicMs() > job.validUntilMs) {
+      if (this.#clock.monotonicMs() >= job.validUntilMs) {
         const reason =
           'the time for which the KV was promised ran out before its fetch could begin';
         this.#events.onEnd(job.key, { outcome: 'failed', bytes: 0, reason }, false);
