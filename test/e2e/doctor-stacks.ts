@@ -90,7 +90,7 @@ export const DOCTOR_STACKS: readonly DoctorStack[] = [
     harm: slowLink,
     exitCode: 0,
     says: [
-      /prefill-1-\w+ → decode-1-\w+: 0\.83 Gbit\/s by [\d,]+ transfers, none failed; 1,500 tokens are 172 MB: 1\.7 s/,
+      /prefill-1-\w+ → decode-1-\w+: 0\.83 Gbit\/s by [\d,]+ transfers?, none failed; 1,500 tokens are 172 MB: 1\.7 s/,
       /✓ disaggregation here: does not pay, because of 1,500 tokens: .* at 0\.83 Gbit\/s = 1\.7 s on the link/,
     ],
   },

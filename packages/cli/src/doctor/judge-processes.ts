@@ -40,7 +40,9 @@ export function judgeProcesses({ stack, cluster, readiness }: Facts): Finding[] 
       name: role,
       verdict: 'fail',
       detail: 'none runs in this namespace',
-      advice: `run "${commandFor(stack.namespace, 'busbar up')}"`,
+      advice: services.some((view) => view.isManaged)
+        ? `start the stack again: "${commandFor(stack.namespace, 'busbar down')}", then "busbar up"`
+        : `run "${commandFor(stack.namespace, 'busbar up')}"`,
     });
   }
   return findings;

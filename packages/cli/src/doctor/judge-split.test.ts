@@ -64,7 +64,7 @@ test('without a pool it says from which link rate on one would pay, idle and bus
   const text = said(pools(undefined));
   assert.match(
     text,
-    /^does not pay, because there is no prefill worker; one more worker like d would for 1,500 tokens \(172 MB\): /,
+    /^does not pay, because there is no prefill worker; one like d would pay for 1,500 tokens \(172 MB\) on /,
   );
   assert.match(
     text,

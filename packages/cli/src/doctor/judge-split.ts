@@ -100,8 +100,6 @@ function busy(running: number): string {
   return running === 0 ? 'decode workers idle now' : `${count(running)} requests run on each now`;
 }
 
-const IMAGINED = 'one more worker';
-
 /** What a prefill worker like the first decode worker would change, and on which link. */
 function withoutPool(split: SplitFacts): string {
   const [model] = split.decode;
@@ -119,9 +117,9 @@ function withoutPool(split: SplitFacts): string {
   const texts = promptLengths(split).map((tokens) => {
     const idle = slowestPaying({ ...imagined, running: 0 }, tokens);
     const loaded = slowestPaying({ ...imagined, running: BUSY_REQUESTS }, tokens);
-    return `${count(tokens)} tokens (${bytes(tokens * transfer.kvBytesPerToken)}): ${neededRate(idle)} while nothing runs, ${neededRate(loaded)} while ${BUSY_REQUESTS} requests decode`;
+    return `${count(tokens)} tokens (${bytes(tokens * transfer.kvBytesPerToken)}) ${neededRate(idle)} while nothing runs, ${neededRate(loaded)} while ${BUSY_REQUESTS} requests decode`;
   });
-  return `does not pay, because there is no prefill worker; ${IMAGINED} like ${model.id} would for ${texts.join('; ')}`;
+  return `does not pay, because there is no prefill worker; one like ${model.id} would pay for ${texts.join('; for ')}`;
 }
 
 function neededRate(bytesPerMs: number | undefined): string {
