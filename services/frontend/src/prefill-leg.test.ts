@@ -2,45 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limit, type StreamDelta } from '@busbar/protocol';
 import fc from 'fast-check';
-import type { Candidate } from './candidate.ts';
 import { FrontendError } from './errors.ts';
-import { Generation } from './generation.ts';
 import { type PrefillHost, PrefillLeg } from './prefill-leg.ts';
-import { byteTokenizer, transferOf } from './scripted-worker.ts';
+import { scriptedCandidate } from './scripted-candidate.ts';
+import { transferOf } from './scripted-worker.ts';
 import { partEnds } from './work-sender.ts';
-
-const nothing = (): void => {};
-
-function candidate(): Candidate {
-  const params = {
-    candidates: 1,
-    maxTokens: undefined,
-    maxTokensField: 'max_tokens' as const,
-    minTokens: 0,
-    ignoreEos: false,
-    stop: [],
-    stopTokenIds: [],
-    isStream: false,
-    includeUsage: false,
-    cacheSalt: undefined,
-    sampling: {},
-  };
-  const prompt = { tokens: new Uint32Array(8), hashes: new Uint32Array(4), maxTokens: 10 };
-  const generation = new Generation(
-    {
-      model: 'm',
-      lora: undefined,
-      params,
-      prompts: [prompt],
-      tokenizer: byteTokenizer,
-      sink: { text: nothing, finish: nothing, complete: nothing, fail: nothing },
-      receivedAtMs: 0,
-      traceparent: undefined,
-    },
-    { firstDelta: nothing, release: nothing, lose: nothing, ended: nothing },
-  );
-  return generation.candidates[0]!;
-}
 
 /** A leg that began at 1,000 ms, and what it has called. */
 function begin(): { leg: PrefillLeg; calls: string[] } {
@@ -60,7 +26,7 @@ function begin(): { leg: PrefillLeg; calls: string[] } {
     expectedCachedTokens: 0,
     onFailure: 'prefill-locally' as const,
   };
-  return { leg: new PrefillLeg(candidate(), place, host, 1_000), calls };
+  return { leg: new PrefillLeg(scriptedCandidate(), place, host, 1_000), calls };
 }
 
 function delta(change: Partial<StreamDelta>): StreamDelta {
