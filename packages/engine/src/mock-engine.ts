@@ -57,6 +57,7 @@ class MockEngine implements Engine {
   #sink: EngineSink | undefined;
   #isStepping = false;
   #isStopping = false;
+  #hasFailed = false;
 
   constructor(options: MockEngineOptions) {
     this.#options = options;
@@ -210,17 +211,30 @@ class MockEngine implements Engine {
   }
 
   #onStagedEnd(key: number, how: StagedEnd): void {
-    this.#mocker.releaseStaged(key);
-    this.#keys.delete(key);
-    this.#sink?.onStagedEnd(key, how);
-    this.#wake();
+    this.#guard(() => {
+      this.#mocker.releaseStaged(key);
+      this.#keys.delete(key);
+      this.#sink?.onStagedEnd(key, how);
+      this.#wake();
+    });
   }
 
   #onFetchEnd(key: number, report: FetchReport, hasBegun: boolean): void {
-    if (hasBegun) this.#sink?.onFetchEnd(key, report);
-    if (report.outcome === 'ok') this.#mocker.kvArrived(key);
-    else if (report.outcome === 'failed') this.#mocker.kvFailed(key, report.reason ?? '');
-    this.#wake();
+    this.#guard(() => {
+      if (hasBegun) this.#sink?.onFetchEnd(key, report);
+      if (report.outcome === 'ok') this.#mocker.kvArrived(key);
+      else if (report.outcome === 'failed') this.#mocker.kvFailed(key, report.reason ?? '');
+      this.#wake();
+    });
+  }
+
+  /** What goes wrong inside the engine is its fault, and nobody else's exception. */
+  #guard(run: () => void): void {
+    try {
+      run();
+    } catch (error) {
+      this.#fail(error instanceof Error ? error : new Error(String(error)));
+    }
   }
 
   /** Begins a step soon, unless one runs: what is asked for in the same turn of the loop goes into one batch. */
@@ -231,7 +245,7 @@ class MockEngine implements Engine {
   }
 
   #onDue(dueMs: number): void {
-    try {
+    this.#guard(() => {
       if (this.#isStepping) this.#finishStep(dueMs);
       const nowMs = this.#options.clock.monotonicMs();
       const beginMs = Math.max(dueMs, nowMs - MAX_LAG_MS);
@@ -240,9 +254,7 @@ class MockEngine implements Engine {
       this.#isStepping = true;
       this.#pacer.arm(beginMs + plan.durationMs);
       for (const { key, fromBlock } of plan.fetches) this.#transfer?.fetch(key, fromBlock);
-    } catch (error) {
-      this.#fail(error instanceof Error ? error : new Error(String(error)));
-    }
+    });
   }
 
   #finishStep(nowMs: number): void {
@@ -269,6 +281,8 @@ class MockEngine implements Engine {
   }
 
   #fail(cause: Error): void {
+    if (this.#hasFailed) return;
+    this.#hasFailed = true;
     const transfer = this.#transfer;
     this.#isStopping = true;
     this.#isStepping = false;

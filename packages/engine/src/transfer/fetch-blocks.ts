@@ -45,6 +45,7 @@ class BlockFetch {
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #onAbort = (): void => this.#fail('TRANSFER_CANCELLED', 'the fetch was given up');
   #socket: Socket | undefined;
+  #isConnected = false;
   #isOver = false;
 
   constructor(options: FetchOptions, signal: AbortSignal, resolve: (result: FetchResult) => void) {
@@ -82,10 +83,11 @@ class BlockFetch {
     });
     socket.once('connect', () => {
       clearTimeout(connecting);
+      this.#isConnected = true;
       this.#request();
     });
     socket.on('error', (error) => {
-      const code = socket.connecting ? 'TRANSFER_UNREACHABLE' : 'TRANSFER_BROKEN';
+      const code = this.#isConnected ? 'TRANSFER_BROKEN' : 'TRANSFER_UNREACHABLE';
       this.#fail(code, `${endpoint}: ${error.message}`);
     });
     socket.on('end', () => this.#onClose());

@@ -65,12 +65,15 @@ export class FetchPool {
   #run(job: FetchJob): void {
     const abort = new AbortController();
     this.#events.onBegin(job.key);
-    const done = fetchBlocks(job, abort.signal).then((result) => {
-      this.#running.delete(job.key);
-      this.#events.onEnd(job.key, reportOf(result), true);
-      this.#next();
-    });
+    const done = this.#report(job, fetchBlocks(job, abort.signal));
     this.#running.set(job.key, { abort, done });
+  }
+
+  async #report({ key }: FetchJob, fetch: Promise<FetchResult>): Promise<void> {
+    const result = await fetch;
+    this.#running.delete(key);
+    this.#events.onEnd(key, reportOf(result), true);
+    this.#next();
   }
 }
 

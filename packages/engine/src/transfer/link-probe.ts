@@ -57,7 +57,7 @@ export function probeLink(endpoint: string, options: ProbeOptions): Promise<Link
 class Meter {
   readonly #bytes: number;
   readonly #beganMs = performance.now();
-  #head: Buffer<ArrayBufferLike> = Buffer.alloc(0);
+  #head: Buffer = Buffer.alloc(0);
   #firstMs: number | undefined;
   #firstBytes = 0;
   #taken = 0;

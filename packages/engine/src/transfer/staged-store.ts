@@ -75,7 +75,7 @@ export class StagedStore implements StagedSource {
   }
 
   releaseAll(): void {
-    for (const { prompt } of [...this.#entries.values()]) this.release(prompt.key);
+    for (const key of this.#ids.keys()) this.release(key);
   }
 
   #onDeadline(transferId: string): void {
