@@ -37,9 +37,8 @@ test('a group lives while one that was seen in it runs there; a number given ane
   assert.deepEqual(livingGroups([group], [entry(30, 1, 20, 'later')]), []);
   assert.deepEqual(livingGroups([group], [entry(30, 1, 31)]), []);
   const more = { groupId: 20, members: [{ pid: 31, startMark: 's31' }] };
-  assert.deepEqual(mergeGroups([group], [more, group]), [
-    { groupId: 20, members: [...group.members, ...more.members] },
-  ]);
+  const other = { groupId: 40, members: [{ pid: 40, startMark: 's40' }] };
+  assert.deepEqual(mergeGroups([group, other], [more]), [other, more]);
 });
 
 test('what a killed worker leaves is ended, also when it ignores SIGTERM, and nothing else is', {

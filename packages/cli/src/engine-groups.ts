@@ -37,23 +37,13 @@ export function engineGroupsOf(
   return [...groups.values()];
 }
 
-/** Joins what was seen of the groups of one worker at two moments. */
+/** What is known of the groups of one worker after another look: a group that is not seen any more may have lost its parent only. */
 export function mergeGroups(
   before: readonly EngineGroup[],
   now: readonly EngineGroup[],
 ): EngineGroup[] {
-  const merged = new Map(before.map((group) => [group.groupId, group]));
-  for (const group of now) {
-    const known = merged.get(group.groupId)?.members ?? [];
-    const fresh = group.members.filter(
-      ({ pid, startMark }) =>
-        !known.some((member) => member.pid === pid && member.startMark === startMark),
-    );
-    if (fresh.length > 0) {
-      merged.set(group.groupId, { groupId: group.groupId, members: [...known, ...fresh] });
-    }
-  }
-  return [...merged.values()];
+  const seen = new Set(now.map((group) => group.groupId));
+  return [...before.filter((group) => !seen.has(group.groupId)), ...now];
 }
 
 /** Those of `groups` in which a process that was seen there before still runs. */

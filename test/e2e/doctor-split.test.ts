@@ -1,0 +1,3 @@
+import { testDoctor } from './doctor-checks.ts';
+
+testDoctor('split');
