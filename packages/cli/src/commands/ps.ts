@@ -1,10 +1,11 @@
+import { limit } from '@busbar/protocol';
 import { type CliContext, commandFor } from '../context.ts';
 import { findTarget, hasTarget, observeTarget } from '../observe.ts';
 import { type ProcessView, type StackView, viewStack } from '../stack-view.ts';
 import { count, type Terminal, table } from '../terminal.ts';
 
-/** Three heartbeats of a worker. */
-const LISTEN_MS = 300;
+/** One heartbeat of each worker, and some slack. */
+const LISTEN_MS = limit('loadIntervalMs') + 100;
 
 /** `busbar ps`: every process of a stack, for a person or, with `--json`, for a program. */
 export async function ps(

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { messageOf } from '@busbar/base';
 import type { Bus } from '@busbar/bus';
-import { createSubjects, type LinkRecord, lastToken } from '@busbar/protocol';
+import { createSubjects, type LinkRecord, lastToken, limit } from '@busbar/protocol';
 import { connectBus } from '../bus-client.ts';
 import { type Cluster, observeCluster, readLinks } from '../cluster.ts';
 import type { Env } from '../context.ts';
@@ -16,8 +16,8 @@ import { sendProbe } from './gather-probe.ts';
 import { Patience } from './patience.ts';
 
 const NATS_MS = 2_000;
-/** Three heartbeats of a worker. */
-const LISTEN_MS = 350;
+/** Two heartbeats of a worker, and some slack. */
+const LISTEN_MS = 2 * limit('loadIntervalMs') + 100;
 /** A bus that answers does so in milliseconds; one that does not must not hold a diagnosis up. */
 const BUS_MS = 5_000;
 /** nvidia-smi alone may take 5 s. */
