@@ -24,8 +24,8 @@ const ATTEMPT_MS = 10_000;
 /** How long a stack may take until it answers: with vLLM as long as its workers wait for that, which reads large models from disks. */
 export function startLimitMs({ engine }: Pick<UpOptions, 'engine'>, env: Env): number {
   if (engine !== 'vllm') return START_MS;
-  const seconds = Number(env['BUSBAR_VLLM_START_SECONDS'] || VLLM_START_SECONDS);
-  return (Number.isFinite(seconds) ? seconds * 1_000 : START_MS) + AROUND_VLLM_MS;
+  const startSeconds = Number(env['BUSBAR_VLLM_START_SECONDS'] || VLLM_START_SECONDS);
+  return (Number.isFinite(startSeconds) ? startSeconds * 1_000 : START_MS) + AROUND_VLLM_MS;
 }
 
 /**
