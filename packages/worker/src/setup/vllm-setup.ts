@@ -35,7 +35,7 @@ export async function setUpVllm(
     config.modelPath === undefined ? undefined : await findModelFolder(config.modelPath, env);
   // A folder without a tokenizer is told now, not after a start of minutes.
   if (folder !== undefined) await readModelFiles(folder);
-  const engine = createVllmEngine(optionsOf(context, config, env, folder));
+  const engine = createVllmEngine(vllmOptions(context, config, env, folder));
   return {
     engine,
     describe: async (info) => {
@@ -51,7 +51,8 @@ export async function setUpVllm(
   };
 }
 
-function optionsOf(
+/** What the configuration means for the engine. `folder` is where the model lies, if that is known. */
+export function vllmOptions(
   context: ServiceContext,
   config: WorkerConfig,
   env: Env,

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Engine } from '@busbar/engine';
+import { createAdminActions } from './admin-actions.ts';
+import type { Worker } from './worker.ts';
+
+/** An engine and a worker that only write down what is asked of them. */
+function scripted(more: Partial<Engine> = {}) {
+  const calls: string[] = [];
+  const engine = { resetCache: () => void calls.push('reset'), ...more } as unknown as Engine;
+  const state = { running: 0, staged: 0 };
+  const worker = {
+    get running() {
+      return state.running;
+    },
+    get staged() {
+      return state.staged;
+    },
+    pause: () => void calls.push('pause'),
+    resume: () => void calls.push('resume'),
+    idle: () => Promise.resolve(),
+  } as unknown as Worker;
+  return { calls, state, actions: () => createAdminActions(engine, worker) };
+}
+
+test('only what the engine can do is there', async () => {
+  const bare = scripted();
+  assert.deepEqual(Object.keys(bare.actions()), ['/cache/reset']);
+  await bare.actions()['/cache/reset']?.run({});
+  assert.deepEqual(bare.calls, ['reset']);
+});
+
+test('adapters come and go by name; a body of another shape does nothing', async () => {
+  const { calls, actions } = scripted({
+    loadLora: (name, path) => Promise.resolve(void calls.push(`load ${name} ${path}`)),
+    unloadLora: (name) => Promise.resolve(void calls.push(`unload ${name}`)),
+  });
+  await actions()['/lora/load']?.run({ name: 'a', path: '/adapters/a' });
+  await actions()['/lora/unload']?.run({ name: 'a' });
+  for (const body of [{}, { name: '' }, { name: 'a', path: 'b', more: 1 }, [], null]) {
+    await assert.rejects(actions()['/lora/load']?.run(body) ?? Promise.resolve());
+  }
+  assert.deepEqual(calls, ['load a /adapters/a', 'unload a']);
+});
+
+test('an engine sleeps only when nothing runs; until it wakes the worker takes nothing', async () => {
+  const { calls, state, actions } = scripted({
+    sleep: (level) => Promise.resolve(void calls.push(`sleep ${level}`)),
+    wake: () => Promise.resolve(void calls.push('wake')),
+  });
+  state.staged = 1;
+  await assert.rejects(actions()['/sleep']?.run({}) ?? Promise.resolve(), /KV of 1 waits/);
+  assert.deepEqual(calls.splice(0), ['pause', 'resume']);
+  state.staged = 0;
+  await actions()['/sleep']?.run({});
+  await actions()['/wake']?.run({});
+  assert.deepEqual(calls, ['pause', 'sleep 1', 'wake', 'resume']);
+});
