@@ -28,6 +28,8 @@ const VLLM_ARGS = [
   '--max-num-batched-tokens 512',
   '--kv-cache-memory-bytes 16777216',
   '--enable-prefix-caching',
+  // It says when it aborts one.
+  '--enable-log-requests',
 ].join(' ');
 
 const VLLM_ENV = {
@@ -83,6 +85,8 @@ export class VllmStack implements AsyncDisposable {
             BUSBAR_MODEL_PATH: lab.modelPath,
             BUSBAR_BLOCK_SIZE: `${BLOCK_SIZE}`,
             BUSBAR_CONTEXT_TOKENS: '1024',
+            // What vLLM writes is among the worker's debug lines.
+            BUSBAR_LOG_LEVEL: 'debug',
             BUSBAR_VLLM_COMMAND: lab.command,
             BUSBAR_VLLM_ARGS: VLLM_ARGS,
             ...env.worker,
