@@ -12,16 +12,18 @@ import {
 const SERVICES = join(import.meta.dirname, '../../services');
 const START_MS = 20_000;
 
-export type Role = 'frontend' | 'router' | 'decode';
+export type Role = 'frontend' | 'router' | 'decode' | 'prefill';
 type Env = Record<string, string>;
 
 export interface ClusterOptions {
   decode?: number;
+  prefill?: number;
   routers?: number;
   frontends?: number;
   /** Environment of every process, and of the processes of one role on top. */
   env?: Env;
   decodeEnv?: Env;
+  prefillEnv?: Env;
   routerEnv?: Env;
   frontendEnv?: Env;
   natsArgs?: string[];
@@ -68,10 +70,11 @@ export class Cluster implements AsyncDisposable {
     const nats = await startNatsServer({ args: options.natsArgs ?? [] });
     const cluster = new Cluster(nats, options);
     try {
-      const { routers = 1, decode = 2, frontends = 1 } = options;
+      const { routers = 1, decode = 2, prefill = 0, frontends = 1 } = options;
       await Promise.all([
         ...Array.from({ length: routers }, () => cluster.add('router')),
         ...Array.from({ length: decode }, () => cluster.add('decode')),
+        ...Array.from({ length: prefill }, () => cluster.add('prefill')),
         ...Array.from({ length: frontends }, () => cluster.add('frontend')),
       ]);
       for (let i = 0; i < frontends; i++) await cluster.waitReady(i);
@@ -93,6 +96,7 @@ export class Cluster implements AsyncDisposable {
       BUSBAR_ADMIN_PORT: `${adminPort}`,
       ...this.#options.env,
       ...(role === 'decode' ? { BUSBAR_MODEL: 'm', ...this.#options.decodeEnv } : {}),
+      ...(role === 'prefill' ? { BUSBAR_MODEL: 'm', ...this.#options.prefillEnv } : {}),
       ...(role === 'router' ? this.#options.routerEnv : {}),
       ...(role === 'frontend' ? this.#options.frontendEnv : {}),
       ...env,
