@@ -33,6 +33,9 @@ export class SseSink implements AnswerSink {
   readonly #flusher: SinkFlusher;
   readonly #includeUsage: boolean;
   #pending = '';
+  /** Whether what waits is known to be ASCII: then its length is its size, and nobody has to measure it. */
+  #isAscii = true;
+  readonly #isAsciiHead: boolean;
   #isDirty = false;
   #isComplete = false;
   #isWaitingForDrain = false;
@@ -46,6 +49,8 @@ export class SseSink implements AnswerSink {
   ) {
     this.#response = response;
     this.#writer = new ChunkWriter(head);
+    this.#isAsciiHead = isAscii(head.model) && isAscii(head.id);
+    this.#isAscii = this.#isAsciiHead;
     this.#flusher = options.flusher;
     this.#includeUsage = options.includeUsage;
     this.#lastWriteMs = options.nowMs;
@@ -53,6 +58,7 @@ export class SseSink implements AnswerSink {
   }
 
   text(index: number, text: string): void {
+    if (this.#isAscii) this.#isAscii = isAscii(text);
     this.#append(this.#writer.text(index, text));
   }
 
@@ -67,6 +73,7 @@ export class SseSink implements AnswerSink {
   fail(problem: Problem): void {
     if (this.#isComplete) return;
     if (this.#response.headersSent || this.#pending !== '') {
+      this.#isAscii = false;
       this.#end(errorEvent(problem) + SSE_DONE);
       return;
     }
@@ -96,7 +103,8 @@ export class SseSink implements AnswerSink {
     const events = this.#pending;
     this.#pending = '';
     this.#lastWriteMs = nowMs;
-    const bytes = Buffer.byteLength(events);
+    const bytes = this.#isAscii ? events.length : Buffer.byteLength(events);
+    this.#isAscii = this.#isAsciiHead;
     const encoding = bytes === events.length ? 'latin1' : 'utf8';
     const body = this.#isFramed ? `${bytes.toString(16)}\r\n${events}\r\n` : events;
     if (this.#isComplete) {
@@ -152,4 +160,10 @@ export class SseSink implements AnswerSink {
       this.flush(this.#lastWriteMs);
     });
   }
+}
+
+/** Texts of one step are a few characters: looking at each is cheaper than a call out of JavaScript. */
+function isAscii(text: string): boolean {
+  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 127) return false;
+  return true;
 }

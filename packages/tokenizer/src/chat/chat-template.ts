@@ -1,14 +1,14 @@
 import { messageOf } from '@busbar/base';
-import { Template } from '@huggingface/jinja';
 import { TokenizerError } from '../errors.ts';
 import type { TokenizerConfig } from '../huggingface/tokenizer-json.ts';
 import type { ChatMessage, TemplateOptions } from '../port.ts';
 import { normalizeMessages } from './chat-messages.ts';
+import { TracedTemplate } from './traced-template.ts';
 
 /** The chat templates of one model, compiled when first used. */
 export class ChatTemplate {
   readonly #sources = new Map<string, string>();
-  readonly #compiled = new Map<string, Template>();
+  readonly #compiled = new Map<string, TracedTemplate>();
   readonly #tokens: Record<string, string>;
 
   /** `file` is the text of chat_template.jinja and goes before the configuration's default. */
@@ -40,18 +40,24 @@ export class ChatTemplate {
       tools: hasTools ? tools : null,
       add_generation_prompt: addGenerationPrompt,
     };
+    const isPlain = !hasTools && isEmpty(extra);
     try {
-      return this.#template(name, source).render(context);
+      return this.#template(name, source).render(context, `${addGenerationPrompt}`, isPlain);
     } catch (error) {
       throw new TokenizerError('TOKENIZER_TEMPLATE', messageOf(error), error);
     }
   }
 
-  #template(name: string, source: string): Template {
+  #template(name: string, source: string): TracedTemplate {
     const known = this.#compiled.get(name);
     if (known !== undefined) return known;
-    const template = new Template(source);
+    const template = new TracedTemplate(source);
     this.#compiled.set(name, template);
     return template;
   }
+}
+
+function isEmpty(extra: object | undefined): boolean {
+  for (const _ in extra) return false;
+  return true;
 }
