@@ -3,7 +3,6 @@ import {
   createVllmEngine,
   type VllmAttach,
   type VllmEngineOptions,
-  type VllmProgress,
   type VllmSpawn,
 } from '@busbar/engine';
 import type { WorkerInfo } from '@busbar/protocol';
@@ -15,6 +14,7 @@ import { readModelFiles } from './model-files.ts';
 import { findModelFolder } from './model-folder.ts';
 import type { EngineSetup, Env } from './port.ts';
 import { shellWords } from './shell-words.ts';
+import { StartTeller } from './start-teller.ts';
 import { transferAddress } from './transfer-address.ts';
 
 /** The API has no keys and can reset caches: it is for this worker alone. */
@@ -59,6 +59,7 @@ export function vllmOptions(
   folder: string | undefined,
 ): VllmEngineOptions {
   const { log } = context;
+  const teller = new StartTeller(context);
   const engine = config.vllmUrl === undefined ? spawnOf(config, env, folder) : attachOf(config);
   const model = config.model ?? (config.vllmUrl === undefined ? nameOf(config) : undefined);
   return {
@@ -68,7 +69,7 @@ export function vllmOptions(
     clock: context.clock,
     startTimeoutMs: config.vllmStartSeconds * 1_000,
     stopGraceMs: STOP_GRACE_MS,
-    onProgress: (progress) => tell(context, progress),
+    onProgress: (progress) => teller.onProgress(progress),
     onWarning: (message) => log.warn({}, message),
     onLog: (line) => log.debug({ line }, 'vllm'),
     ...(model === undefined ? {} : { model }),
@@ -143,10 +144,4 @@ async function folderOf(info: WorkerInfo, config: WorkerConfig, env: Env): Promi
   }
   const message = `The tokenizer of ${info.model} is not on this machine; set BUSBAR_MODEL_PATH to a folder that has its tokenizer.json.`;
   throw new ServiceError('SERVICE_CONFIG', message);
-}
-
-function tell(context: ServiceContext, { phase, elapsedMs, detail }: VllmProgress): void {
-  const seconds = (elapsedMs / 1_000).toFixed(1);
-  context.reportStart(`vllm ${phase}: ${detail} (${seconds} s)`);
-  context.log.info({ phase, seconds: Number(seconds) }, `vllm ${phase}: ${detail}`);
 }
