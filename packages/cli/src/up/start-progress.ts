@@ -42,10 +42,19 @@ export class StartProgress {
   }
 
   #hear(id: string, text: string | undefined): void {
-    if (text === undefined || text === this.#texts.get(id)) return;
+    if (text === undefined) return;
+    const before = this.#texts.get(id);
     this.#texts.set(id, text);
-    this.#phases.note(`${id}: ${text}`);
+    // The same phase a second later is no news.
+    if (before === undefined || phaseIn(before) !== phaseIn(text)) {
+      this.#phases.note(`${id}: ${phaseIn(text)}`);
+    }
   }
+}
+
+/** Without the time at its end: lines have their own. */
+function phaseIn(text: string): string {
+  return text.replace(/ \(\d+(\.\d+)? s\)$/, '');
 }
 
 function phaseOf(body: unknown): string | undefined {
