@@ -1,5 +1,5 @@
 import { createRegistry } from '@busbar/telemetry';
-import { createWorkerMetrics } from '@busbar/worker';
+import { createLinkMetrics, createWorkerMetrics } from '@busbar/worker';
 import { Registry } from 'prom-client';
 import { createFrontendMetrics } from '../../services/frontend/src/metrics.ts';
 import { createRouterMetrics } from '../../services/router/src/metrics.ts';
@@ -40,6 +40,7 @@ const ROLES: Readonly<Record<string, Register>> = {
   },
   decode: (registry) => {
     createWorkerMetrics(registry, 'decode', () => idle);
+    createLinkMetrics(registry, () => []);
   },
   prefill: (registry) => {
     createWorkerMetrics(registry, 'prefill', () => idle);

@@ -88,6 +88,9 @@ test('a decode worker probes a prefill worker that it can pair with, and takes i
   assert.ok(record.bytesPerMs > 1_000, `${record.bytesPerMs}`);
   const links = decode.service.adminRoutes?.['/links']?.();
   assert.ok(Array.isArray(links) && links.length === 1);
+  const page = await decode.context.registry.metrics();
+  assert.match(page, /busbar_decode_link_bytes_per_second\{prefill="p1",.*\} \d{6,}/);
+  assert.match(page, /busbar_decode_link_transfers_total\{prefill="p1",.*\} 0\n/);
   await decode.service.stop();
   assert.deepEqual(await bucket.entries(), []);
 });

@@ -8,13 +8,14 @@ import { Closers } from './closers.ts';
 import type { WorkerConfig } from './config.ts';
 import { EngineMetrics } from './engine-metrics.ts';
 import { FrontendWatch } from './frontend-watch.ts';
+import { createLinkMetrics } from './links/link-metrics.ts';
 import { Links } from './links/links.ts';
 import { LoadReporter } from './load-reporter.ts';
 import { createWorkerMetrics } from './metrics.ts';
 import { checkModelCard, publishModelCard, restoreModelCard } from './model-card.ts';
 import { setUpEngine } from './setup/engine-setup.ts';
 import type { Env } from './setup/port.ts';
-import { transferAddress } from './setup/transfer-address.ts';
+import { transferAddress, unreachableHint } from './setup/transfer-address.ts';
 import { Worker } from './worker.ts';
 
 const EXPIRE_EVERY_MS = 2_000;
@@ -140,6 +141,8 @@ async function open(opening: Opening): Promise<{ info: WorkerInfo; links: Links 
   const expiry = setInterval(() => worker.intake.expire(), EXPIRE_EVERY_MS);
   closers.add(() => clearInterval(expiry));
   context.updateInstance({ worker: info });
+  const hint = context.role === 'prefill' ? unreachableHint(config) : undefined;
+  if (hint !== undefined) log.warn({}, hint);
   context.publishEvent('worker.joined', id, { model: info.model, engine: info.engine });
   const { model, engine, kvBlocks, blockSize } = info;
   const profile = engine === 'mock' ? { profile: config.profile } : {};
@@ -183,6 +186,7 @@ async function openLinks(
 ): Promise<Links | undefined> {
   if (context.role !== 'decode' || info.transfer === undefined) return undefined;
   const links = await Links.start(context, info, info.transfer, probeLink);
+  createLinkMetrics(context.registry, () => links.view());
   closers.add(() => links.stop());
   return links;
 }

@@ -11,6 +11,7 @@ import { workerFields } from '../config.ts';
 import { setUpEngine } from './engine-setup.ts';
 import { findModelFolder } from './model-folder.ts';
 import { shellWords } from './shell-words.ts';
+import { unreachableHint } from './transfer-address.ts';
 import { vllmOptions } from './vllm-setup.ts';
 
 const schema = z.object({ ...baseFields, ...workerFields });
@@ -134,6 +135,15 @@ test('an attached vLLM names its model itself; KV event addresses come in pairs'
   ] as const) {
     assert.throws(() => configOf({ [name]: value }), refusesWith(new RegExp(name)));
   }
+});
+
+test('a prefill worker that serves only its own host beside a NATS of another one is told so', () => {
+  const hint = (natsUrl: string, transferHost: string) =>
+    unreachableHint({ natsUrl, transferHost });
+  assert.equal(hint('nats://127.0.0.1:4222,nats://localhost:4223', '127.0.0.1'), undefined);
+  assert.equal(hint('nats://u:p@nats-1:4222', '0.0.0.0'), undefined);
+  assert.match(hint('nats://u:p@nats-1:4222', '127.0.0.1') ?? '', /BUSBAR_TRANSFER_HOST/);
+  assert.match(hint('nats://127.0.0.1:4222,tls://10.0.0.1', '::1') ?? '', /cannot fetch KV/);
 });
 
 test('what cannot be carried out is said before anything is started', async () => {

@@ -10,6 +10,19 @@ export function transferAddress({
   return { host: transferHost, port: transferPort, advertisedHost: reachable(transferHost) };
 }
 
+const LOOPBACK = /^(127\.|localhost$|\[?::1\]?$)/;
+
+/** A sentence when workers on other hosts are likely and could not fetch KV from here. */
+export function unreachableHint({
+  transferHost,
+  natsUrl,
+}: Pick<WorkerConfig, 'transferHost' | 'natsUrl'>): string | undefined {
+  if (!LOOPBACK.test(transferHost)) return undefined;
+  const hosts = natsUrl.split(',').map((url) => new URL(url.trim()).hostname);
+  if (hosts.every((host) => LOOPBACK.test(host))) return undefined;
+  return `decode workers on other hosts cannot fetch KV from ${transferHost}; set BUSBAR_TRANSFER_HOST`;
+}
+
 /** Without the brackets that an IPv6 address has in a URL. */
 function reachable(host: string): string {
   return advertisedHost(host).replace(/^\[(.*)\]$/, '$1');
