@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -7,7 +8,7 @@ import { VllmError } from './errors.ts';
 const GUARD = join(import.meta.dirname, 'group-guard.sh');
 /** How long a group may take to vanish after SIGKILL: only processes in uninterruptible I/O take longer than a moment. */
 const KILL_MS = 5_000;
-const POLL_MS = 25;
+const POLL_MS = 50;
 
 export interface ChildEnd {
   code: number | null;
@@ -100,10 +101,25 @@ export class GroupChild {
   }
 }
 
+/** Dead members whom nobody has reaped yet do not count: who inherits them may take a second. */
 function isGroupAlive(group: number): boolean {
   try {
     process.kill(-group, 0);
-    return true;
+  } catch {
+    return false;
+  }
+  const members = readdirSync('/proc').filter(
+    (name) => /^\d+$/.test(name) && isMember(name, group),
+  );
+  return members.length > 0;
+}
+
+function isMember(pid: string, group: number): boolean {
+  try {
+    const stats = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // Behind the name, which may hold anything: state, parent, group.
+    const [state, , own] = stats.slice(stats.lastIndexOf(')') + 2).split(' ');
+    return Number(own) === group && state !== 'Z' && state !== 'X';
   } catch {
     return false;
   }

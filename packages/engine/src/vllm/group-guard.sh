@@ -8,10 +8,14 @@ trap ':' TERM INT HUP
 command=$!
 (
   trap ':' TERM INT HUP
-  while :; do
-    read -r _ <&3
-    # 1 is the end of the pipe; a signal gives more than 128.
-    [ $? -eq 1 ] && break
+  trap 'kill -KILL "$reader"; exit 0' USR1
+  ended=1
+  # The reader ends well at the end of the pipe only; a signal to the group ends it badly.
+  until [ "$ended" -eq 0 ]; do
+    cat <&3 >/dev/null 2>&1 &
+    reader=$!
+    wait "$reader"
+    ended=$?
   done
   # From here on the end of COMMAND, which sends USR1, does not end the guard: its children may linger.
   trap '' USR1
@@ -21,8 +25,10 @@ command=$!
 ) &
 guard=$!
 exec 3<&-
-code=0
-while kill -0 "$command" 2>/dev/null; do
+wait "$command"
+code=$?
+# A signal ends the waiting, not the command.
+while [ "$code" -gt 128 ] && kill -0 "$command" 2>/dev/null; do
   wait "$command"
   code=$?
 done

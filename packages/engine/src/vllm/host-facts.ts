@@ -37,7 +37,7 @@ export async function gatherHostFacts(question: HostQuestion): Promise<HostFacts
 }
 
 /** Every process of /proc; empty where there is none. */
-async function listProcesses(): Promise<ProcessFact[]> {
+export async function listProcesses(): Promise<ProcessFact[]> {
   const names = await readdir('/proc').catch(() => []);
   const facts = await Promise.all(names.filter((name) => /^\d+$/.test(name)).map(readProcess));
   return facts.filter((fact) => fact !== undefined);

@@ -41,6 +41,8 @@ export interface VllmTransfer {
   bufferDevice: 'cuda' | 'cpu';
   /** How long the engine itself keeps KV that nobody fetches: `kv_lease_duration`. Must be above the limit `stagedKvMs`. */
   leaseMs: number;
+  /** Name of an attached engine among those that exchange KV; Mooncake needs it. A child gets one. */
+  engineId?: string;
   /** Further `kv_connector_extra_config`. */
   extraConfig?: Readonly<Record<string, unknown>>;
 }

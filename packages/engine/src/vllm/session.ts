@@ -106,7 +106,7 @@ class Opening {
     const info = await workerInfoOf({ ...options, kvEvents: this.#kv !== undefined }, facts, {
       sideChannelPort: this.#launched?.sideChannelPort ?? options.transfer?.port ?? 0,
       endpoint: this.#probes?.endpoint,
-      engineId: this.#launched?.engineId,
+      engineId: this.#launched?.engineId ?? options.transfer?.engineId,
     });
     signal.throwIfAborted();
     this.#report('ready', `takes token ids at ${TOKEN_API_PATHS[tokenApi]}`);

@@ -88,12 +88,12 @@ export class StagedKv {
     this.#timer = undefined;
     const nowMs = this.#host.nowMs();
     const due = [...this.#entries.values()].filter((entry) => entry.dueMs <= nowMs);
-    // Without a count, what was given up expired and the rest was fetched.
+    // Without a count, what was given up expired and the rest was fetched. What expired too many is of those that are due next.
     let expired =
       total === undefined
         ? due.filter((entry) => entry.isGivenUp).length
         : Math.max(0, total - this.#expiredSeen);
-    this.#expiredSeen = total ?? this.#expiredSeen;
+    this.#expiredSeen = (total ?? this.#expiredSeen) - Math.max(0, expired - due.length);
     due.sort((a, b) => Number(b.isGivenUp) - Number(a.isGivenUp));
     for (const { key } of due) {
       if (!this.#entries.delete(key)) continue;

@@ -1,15 +1,14 @@
 const TAIL_LINES = 200;
 const LINE_CHARS = 2_000;
 
-/** An exception as Python prints it, maybe behind vLLM's own prefix. */
-const EXCEPTION = /(?:^|\s)((?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Interrupt)): (.+)/;
+/** What vLLM puts before its own lines: the process, the level, the time and the place. */
+const PREFIX = /^(?:\([^)]*\) )?(?:[A-Z]+ [\d-]+ [\d:]+ \[[^\]]*\] )?/;
+/** An exception as Python prints it: the lines of the source that it quotes are indented. */
+const EXCEPTION = /^((?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Interrupt)): (.+)/;
 /** These only say that another process had the error. */
 const ECHO =
   /Engine core initialization failed|EngineCore failed to start|WorkerProc initialization failed/;
 const ARGUMENT_ERROR = /\berror: (.+)/;
-/** Python names the source line of an exception before the exception. */
-const NOISE = /^\s*(?:raise |File ")/;
-
 const HINTS: readonly (readonly [RegExp, string])[] = [
   [
     /Error 80[34]|cudaErrorInsufficientDriver|driver version is insufficient|forward compatibility was attempted/i,
@@ -47,8 +46,8 @@ export class StartLog {
     const cut = line.slice(0, LINE_CHARS);
     this.#tail.push(cut);
     if (this.#tail.length > TAIL_LINES) this.#tail.shift();
-    if (this.#first === undefined && !ECHO.test(cut) && !NOISE.test(cut)) {
-      const match = EXCEPTION.exec(cut);
+    if (this.#first === undefined && !ECHO.test(cut)) {
+      const match = EXCEPTION.exec(cut.replace(PREFIX, ''));
       if (match !== null) this.#first = `${match[1]}: ${match[2]}`;
     }
     this.#firstArgument ??= ARGUMENT_ERROR.exec(cut)?.[1];

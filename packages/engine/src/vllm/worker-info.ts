@@ -55,6 +55,12 @@ async function transferInfoOf(
   { sideChannelPort, endpoint, engineId }: TransferPlace,
 ): Promise<TransferInfo> {
   const { protocol } = transfer;
+  if (protocol === 'mooncake' && engineId === undefined) {
+    throw new VllmError(
+      'VLLM_OPTIONS',
+      'MooncakeConnector needs the name of the engine (engineId)',
+    );
+  }
   const bytes =
     options.kvBytesPerToken ??
     kvBytesPerToken(await readModelConfig(facts.modelPath), facts.cacheDtype);

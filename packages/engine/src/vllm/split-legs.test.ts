@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { parseTransferParams, type TransferParams } from '@busbar/protocol';
+import type { EngineRequest } from '../port.ts';
+import { prompt, request, until, withEngine } from './engine-harness.testing.ts';
+import type { VllmEngineOptions } from './options.ts';
+
+const TRANSFER: NonNullable<VllmEngineOptions['transfer']> = {
+  protocol: 'nixl',
+  host: '127.0.0.1',
+  port: 0,
+  bufferDevice: 'cpu',
+  leaseMs: 25_000,
+};
+
+describe('both legs of a split request', () => {
+  const kvBytesPerToken = 256;
+  const prefillOptions = { role: 'prefill', transfer: TRANSFER, kvBytesPerToken } as const;
+  const decodeOptions = { transfer: TRANSFER, kvBytesPerToken };
+  const sourceOf = (transfer: TransferParams): EngineRequest['kvSource'] => ({
+    prefillWorkerId: 'p',
+    transfer,
+    validForMs: 10_000,
+  });
+
+  test('the prefill leg asks for one token in one piece; the decode leg passes its answer as it is', () =>
+    withEngine(
+      (prefill, prefillHeard, prefillFake, prefillInfo) =>
+        withEngine(
+          async (decode, heard, fake) => {
+            assert.equal(prefillInfo.transfer?.kvBytesPerToken, 256);
+            assert.equal(prefillInfo.transfer?.revision['connector'], 'NixlConnector');
+            assert.ok(prefillInfo.transfer?.endpoint);
+            const stageKv = { transferId: 't1' };
+            prefill.submit(request(1, { stageKv, maxTokens: 200, minTokens: 50 }));
+            const staged = await prefillHeard.end(1);
+            assert.equal(staged.finish, 'length');
+            assert.equal(staged.cachedTokens, 0);
+            assert.equal(staged.tokens.length, 1);
+            const leg = prefillFake.bodies[0];
+            assert.equal(leg?.stream, false);
+            assert.equal(leg?.sampling_params?.['max_tokens'], 1);
+            assert.equal('min_tokens' in (leg?.sampling_params ?? {}), false);
+            assert.equal('stream_options' in (leg ?? {}), false);
+            assert.equal(prefill.load().stagedBlocks, 3);
+            const { transfer } = staged;
+            assert.ok(transfer?.protocol === 'nixl');
+            assert.equal(transfer.params['transfer_mode'], 'pull');
+            decode.submit(request(1, { kvSource: sourceOf(transfer)! }));
+            assert.equal((await heard.end(1)).finish, 'length');
+            assert.deepEqual(fake.bodies[0]?.kv_transfer_params, transfer.params);
+            assert.deepEqual(heard.said, ['fetch 1', 'fetch 1 ok 10240']);
+            assert.equal(prefillFake.staged.size, 0);
+          },
+          {},
+          decodeOptions,
+        ),
+      { hasConnector: true },
+      prefillOptions,
+    ));
+
+  test('a fetch that fails is KV_LOST before any token; incomplete or foreign parameters are never sent', () =>
+    withEngine(
+      async (engine, heard, fake) => {
+        const params = {
+          do_remote_prefill: true,
+          do_remote_decode: false,
+          remote_block_ids: [[1, 2, 3]],
+          remote_engine_id: 'gone',
+          remote_request_id: 'gone-0',
+          remote_host: '127.0.0.1',
+          remote_port: 1,
+        };
+        const nixl = (fields: object): EngineRequest['kvSource'] =>
+          sourceOf(parseTransferParams({ protocol: 'nixl', params: fields }));
+        engine.submit(request(1, { kvSource: nixl(params)! }));
+        const { error, tokens } = await heard.end(1);
+        assert.deepEqual([error?.code, error?.retryable], ['WORKER_KV_LOST', true]);
+        assert.equal(tokens.length, 0);
+        assert.deepEqual(heard.said, ['fetch 1', 'fetch 1 failed 0']);
+        const { remote_request_id: _, ...incomplete } = params;
+        const refused = engine.submit(request(2, { kvSource: nixl(incomplete)! }));
+        assert.equal(refused.kind === 'refused' && refused.retryable, false);
+        const tcp = { transferId: 't', endpoint: 'a:1', blocks: 1, blockBytes: 1 };
+        const foreign = sourceOf({ protocol: 'tcp', params: tcp })!;
+        assert.equal(engine.submit(request(3, { kvSource: foreign })).kind, 'refused');
+        assert.equal(fake.bodies.length, 1);
+      },
+      {},
+      decodeOptions,
+    ));
+
+  test('without a connector the prefill leg ends without `transfer`', () =>
+    withEngine(
+      async (engine, heard) => {
+        engine.submit(request(1, { stageKv: { transferId: 't' } }));
+        const end = await heard.end(1);
+        assert.equal(end.finish, 'length');
+        assert.equal(end.transfer, undefined);
+        assert.equal(engine.load().stagedBlocks, 0);
+        assert.equal(engine.submit(request(1)).kind, 'accepted');
+      },
+      {},
+      prefillOptions,
+    ));
+
+  test('staged KV keeps its key until the lease ends, and its end is what the engine counted', () =>
+    withEngine(
+      async (engine, heard, fake) => {
+        for (const key of [1, 2]) {
+          engine.submit(
+            request(key, { stageKv: { transferId: `t${key}` }, tokens: prompt(40, key) }),
+          );
+          await heard.end(key);
+        }
+        const again = engine.submit(request(1));
+        assert.equal(again.kind === 'refused' && again.code, 'WORKER_BAD_REQUEST');
+        // The second was fetched: a decode engine tells this one, not us.
+        fake.staged.delete('generate-tokens-2');
+        engine.abort(1);
+        assert.equal(engine.load().stagedBlocks, 6);
+        await until(() => heard.said.length === 2);
+        assert.deepEqual(heard.said, ['staged 1 expired', 'staged 2 fetched']);
+        assert.equal(engine.load().stagedBlocks, 0);
+      },
+      { hasConnector: true, leaseMs: 300 },
+      { ...prefillOptions, transfer: { ...TRANSFER, leaseMs: 300 } },
+    ));
+
+  test('Mooncake: the same transfer id in both legs, the rest from the engine that prefilled', () =>
+    withEngine(
+      async (engine, heard, fake) => {
+        engine.submit(request(1, { stageKv: { transferId: 't7' } }));
+        const { transfer } = await heard.end(1);
+        assert.deepEqual(fake.bodies[0]?.kv_transfer_params, {
+          do_remote_decode: true,
+          do_remote_prefill: false,
+          transfer_id: 't7',
+        });
+        assert.deepEqual(transfer, {
+          protocol: 'mooncake',
+          params: {
+            do_remote_prefill: true,
+            do_remote_decode: false,
+            remote_bootstrap_addr: 'http://127.0.0.1:8998',
+            remote_engine_id: 'engine-7',
+            transfer_id: 't7',
+          },
+        });
+      },
+      {},
+      {
+        role: 'prefill',
+        kvBytesPerToken,
+        transfer: { ...TRANSFER, protocol: 'mooncake', port: 8_998, engineId: 'engine-7' },
+      },
+    ));
+});
