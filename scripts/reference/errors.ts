@@ -12,6 +12,7 @@ const OWNERS: Readonly<Record<string, string>> = {
   FRONTEND: 'Frontend',
   ROUTER: 'Router',
   WORKER: 'Worker',
+  TRANSFER: 'Transfer of KV',
   BUS: 'Bus',
   PROTOCOL: 'Wire contract',
   TOKENIZER: 'Tokenizer',

@@ -25,8 +25,8 @@ const STALL_MS = 10_000;
 const CONNECT_MS = 5_000;
 /** For the last words of a connection whose work is done. */
 const LINGER_MS = 2_000;
-/** The system fills up to 32 of these in one go before other work has its turn: 8 MiB, checked in about 2 ms. */
-const RECEIVE_BUFFER_BYTES = 262_144;
+/** The system fills up to 32 of these in one go before other work has its turn: 2 MiB of each connection, checked in about a millisecond. */
+const RECEIVE_BUFFER_BYTES = 65_536;
 
 /**
  * Fetches blocks of a staged prompt from a transfer server and checks them (`BlockReceiver`). Never rejects; ends within its

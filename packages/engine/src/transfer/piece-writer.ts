@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { noiseSlice } from './block-content.ts';
 
 /** After so many bytes that the system took at once, other work of this process gets its turn. */
-const TURN_BYTES = 2_097_152;
+const TURN_BYTES = 1_048_576;
 
 /** Writes pieces as fast as the other side takes them, without copying them and without holding the event loop. */
 export class PieceWriter {
