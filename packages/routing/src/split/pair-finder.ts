@@ -15,6 +15,7 @@ import { Pricing } from './pricing.ts';
 import {
   DECODE_PROFILE,
   FIRST_TOKEN_TERMS,
+  PREFILL_CHOICE_PROFILE,
   PREFILL_PROFILE,
   READY_TERMS,
 } from './split-profiles.ts';
@@ -54,6 +55,7 @@ export class PairFinder {
   readonly prefills: Candidates;
   readonly #parts: FinderParts;
   readonly #prefillPricing = new Pricing(PREFILL_PROFILE);
+  readonly #choicePricing = new Pricing(PREFILL_CHOICE_PROFILE);
   readonly #decodePricing = new Pricing(DECODE_PROFILE);
   /** Where a slot is among the prefill workers; holds leftovers of earlier searches. */
   readonly #placeOfSlot: number[] = [];
@@ -88,6 +90,7 @@ export class PairFinder {
     }
     overlap.measureMore(this.prefills, placement);
     this.#prefillPricing.price(this.prefills, placement);
+    this.#choicePricing.price(this.prefills, placement);
     this.#decodePricing.price(decodes, placement);
     for (let at = 0; at < this.prefills.count; at++) {
       this.#placeOfSlot[this.prefills.slots[at]!] = at;
@@ -168,7 +171,10 @@ export class PairFinder {
   #cheapest(rng: Rng): Offer {
     const count = this.#offers.length;
     if (this.#costs.length < count) this.#costs = new Float64Array(count * 2);
-    for (let at = 0; at < count; at++) this.#costs[at] = this.#offers[at]!.totalMs;
+    for (let at = 0; at < count; at++) {
+      const { totalMs, prefillAt } = this.#offers[at]!;
+      this.#costs[at] = totalMs + this.#choicePricing.sumMs(prefillAt);
+    }
     return this.#offers[chooseCheapest(this.#costs, count, TIE_RATIO, rng)]!;
   }
 }

@@ -42,16 +42,21 @@ export const LOCAL_PROFILE: Profile = [
   ['prefillInterferenceMs', DELAY_WEIGHT, prefillInterference],
 ];
 
-/** The prefill leg. The first four pass before the KV is ready; the others are paid by who comes later. */
+/** The prefill leg. The first four pass before the KV is ready; the last is paid by who comes later. */
 export const PREFILL_PROFILE: Profile = [
   ['prefillQueueMs', 1, queueWait],
   ['prefillSeatMs', 1, seatWait],
   ['prefillMs', 1, ownPrefill],
   ['prefillTierLoadMs', 1, tierLoad],
   ['prefillComputeMs', LATER_WEIGHT, ownPrefill],
-  ['prefillEvictionMs', 1, evictionPrice],
 ];
 export const READY_TERMS = 4;
+
+/**
+ * Decides which prefill worker, and not whether to split: what its cache holds is worth something only as long as requests are split, so
+ * fear for it must not end that, and with it all that could be learned of its use.
+ */
+export const PREFILL_CHOICE_PROFILE: Profile = [['prefillEvictionMs', 1, evictionPrice]];
 
 /** The decode leg. The first passes before the KV can be fetched. */
 export const DECODE_PROFILE: Profile = [

@@ -60,6 +60,21 @@ suite('mode auto', () => {
     assert.equal(codeOf(bench.ask(LONG)), 'whole');
   });
 
+  test('goes on to split when the cache of the prefill worker is full of prompts that may come again', () => {
+    const bench = new SplitBench();
+    bench.decode('d1', { kvBlocks: 100_000 });
+    bench.prefill('p1', { prefillTokensPerMs: 60 });
+    bench.link('p1', 'd1', { bytesPerMs: GBIT * 100 });
+    for (let i = 0; i < 12; i++) {
+      const prompt = chain(`new ${i}`, LONG_BLOCKS);
+      const placed = bench.place(prompt);
+      assert.ok(placed.prefill, `prompt ${i} is split`);
+      bench.end(bench.computed(bench.legOf(placed)));
+      bench.end(bench.computed(placed));
+      bench.pass(100, ['d1', 'p1']);
+    }
+  });
+
   test('stays local when the decode worker holds most of the prompt, and moves only what it lacks', () => {
     const bench = benchOf(GBIT * 100, { mode: 'always' });
     bench.kv('d1', 1, [stored(LONG.subarray(0, 180 * 2))]);
