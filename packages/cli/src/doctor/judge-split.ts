@@ -105,7 +105,7 @@ function withoutPool(split: SplitFacts): string {
   const [model] = split.decode;
   const transfer = model?.info.transfer;
   if (model === undefined || transfer === undefined) {
-    return 'does not pay, because there is no prefill worker, and decode workers tell no way to exchange KV';
+    return 'does not pay, because there is no prefill worker, and decode workers tell no way to exchange KV (vLLM has one with --kv-connector)';
   }
   const prefill = {
     ...model,
