@@ -45,7 +45,7 @@ export async function runService<Config extends BaseConfig>(
       waitMs: CONNECT_WAIT_MS,
       log,
     });
-    const demand = listenForStop(bus, log);
+    const demand = listenForStop(log);
     const otlpEndpoint = definition.env['OTEL_EXPORTER_OTLP_ENDPOINT'];
     const shell = await startOrStop(demand, log, () =>
       startShell({
@@ -56,6 +56,7 @@ export async function runService<Config extends BaseConfig>(
         bus,
         log,
         stopping: demand.signal,
+        onBusLost: () => demand.onBusLost(),
         ...(otlpEndpoint === undefined ? {} : { otlpEndpoint }),
       }),
     );

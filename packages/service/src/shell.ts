@@ -33,6 +33,8 @@ export interface ShellOptions<Config extends BaseConfig> {
   otlpEndpoint?: string;
   /** Fires when the process is to stop; a start that still runs is told. */
   stopping?: AbortSignal;
+  /** The bus was closed, and not by `shutdown`. */
+  onBusLost?: () => void;
 }
 
 /** A process's service with everything around it. */
@@ -67,6 +69,9 @@ export async function startShell<Config extends BaseConfig>(
   };
   const stopping = new AbortController();
   const impatience = new AbortController();
+  bus.onStatus((change) => {
+    if (change === 'closed' && !stopping.signal.aborted) options.onBusLost?.();
+  });
   const tracer = await createTracer({
     endpoint: options.otlpEndpoint,
     serviceName: `busbar-${role}`,

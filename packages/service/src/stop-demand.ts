@@ -1,5 +1,4 @@
 import { constants } from 'node:os';
-import type { Bus } from '@busbar/bus';
 import type { Logger } from '@busbar/telemetry';
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
@@ -12,6 +11,8 @@ export interface StopDemand {
   readonly signal: AbortSignal;
   /** Fires at a second signal: running requests get their error now. */
   readonly hurry: AbortSignal;
+  /** The connection to the bus is lost for good; asks for a stop unless that was asked already. */
+  onBusLost(): void;
   /** What to exit with when everything was stopped in good order. */
   readonly exitCode: number;
 }
@@ -26,8 +27,8 @@ export function exitOnSignals(): void {
   for (const signal of SIGNALS) process.on(signal, exitAtOnce);
 }
 
-/** From now on the first signal, and a bus that is lost for good, ask for a stop; a second signal ends the drain, a third the process. */
-export function listenForStop(bus: Bus, log: Logger): StopDemand {
+/** From now on the first signal asks for a stop; a second signal ends the drain, a third the process. */
+export function listenForStop(log: Logger): StopDemand {
   const controller = new AbortController();
   const impatience = new AbortController();
   let exitCode = 0;
@@ -46,13 +47,12 @@ export function listenForStop(bus: Bus, log: Logger): StopDemand {
       } else ask(`${signal}: draining`, 0);
     });
   }
-  bus.onStatus((change) => {
-    if (change !== 'closed' || controller.signal.aborted) return;
-    ask('the connection to NATS is lost for good', EXIT_FAILED);
-  });
   return {
     signal: controller.signal,
     hurry: impatience.signal,
+    onBusLost: () => {
+      if (!controller.signal.aborted) ask('the connection to NATS is lost for good', EXIT_FAILED);
+    },
     get exitCode() {
       return exitCode;
     },
