@@ -190,5 +190,5 @@ export class VllmStack implements AsyncDisposable {
 
 /** Token ids that make text, different for each seed. */
 export function promptTokens(count: number, seed: number): Uint32Array {
-  return Uint32Array.from({ length: count }, (_, i) => 20 + ((i * 7 + seed * 131 + i * i) % 400));
+  return Uint32Array.from({ length: count }, (_, i) => 20 + ((i * 7 + seed * 131 + i * i) % 300));
 }
