@@ -22,7 +22,38 @@ const errorSchema = z.object({
 });
 const NO_TOKENS: readonly number[] = [];
 
-/** Undefined for text that is no answer of a vLLM. Checks by hand: this runs for each token. */
+const TOKENS_FIELD = '"token_ids":[';
+const ZERO = 48;
+const COMMA = 44;
+const BRACKET = 93;
+
+/**
+ * The tokens of an event in the middle of a stream, without parsing the rest; undefined for all events that may say more. Quotes
+ * within JSON strings are escaped, so that no text can look like a field. `readAnswerPart` is the reference.
+ */
+export function readPlainTokens(text: string): Uint32Array | undefined {
+  const from = text.indexOf(TOKENS_FIELD);
+  if (from === -1 || !text.includes('"finish_reason":null')) return undefined;
+  if (text.includes('"usage":{') || text.includes('"error":')) return undefined;
+  const tokens: number[] = [];
+  let token = -1;
+  for (let at = from + TOKENS_FIELD.length; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code >= ZERO && code < ZERO + 10) {
+      token = Math.max(0, token) * 10 + code - ZERO;
+      continue;
+    }
+    if (token === -1 || token > 0xffff_ffff || (code !== COMMA && code !== BRACKET))
+      return undefined;
+    if (code === BRACKET && tokens.length === 0) return Uint32Array.of(token);
+    tokens.push(token);
+    if (code === BRACKET) return Uint32Array.from(tokens);
+    token = -1;
+  }
+  return undefined;
+}
+
+/** Undefined for text that is no answer of a vLLM. */
 export function readAnswerPart(text: string): AnswerPart | undefined {
   let value: unknown;
   try {

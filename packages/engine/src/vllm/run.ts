@@ -1,6 +1,12 @@
 import { limit, parseTransferParams, type TransferParams } from '@busbar/protocol';
 import type { EngineDelta, EngineRequest, FetchReport } from '../port.ts';
-import { type AnswerError, type AnswerPart, readAnswerPart, readErrorBody } from './answer.ts';
+import {
+  type AnswerError,
+  type AnswerPart,
+  readAnswerPart,
+  readErrorBody,
+  readPlainTokens,
+} from './answer.ts';
 import { SseReader } from './sse-reader.ts';
 import type { Answer, StreamHandler } from './vllm-http.ts';
 
@@ -106,6 +112,8 @@ export class Run implements StreamHandler {
 
   #onEvent(data: string): void {
     if (this.isOver) return;
+    const plain = this.#held === undefined ? readPlainTokens(data) : undefined;
+    if (plain !== undefined) return this.#takeTokens(plain);
     if (data === DONE) {
       if (this.#held === undefined) this.#breakOff('vLLM ended the stream without a reason');
       else this.#finish(this.#held);
@@ -120,13 +128,6 @@ export class Run implements StreamHandler {
   #take(part: AnswerPart): void {
     this.#cachedTokens ??= part.cachedTokens;
     if (part.finish === undefined && part.tokens.length === 0) return;
-    if (this.firstTokenMs === undefined && part.tokens.length > 0) {
-      this.firstTokenMs = this.lastHeardMs;
-      this.#endFetch({ outcome: 'ok', bytes: 0 });
-    } else if (part.tokens.length > 0) {
-      this.#host.stepped(part.tokens.length, this.lastHeardMs - this.#lastTokenMs);
-    }
-    this.#lastTokenMs = this.lastHeardMs;
     const isUnasked = part.finish === 'abort' || part.finish === 'error';
     if (isUnasked) {
       const message =
@@ -136,15 +137,29 @@ export class Run implements StreamHandler {
       this.#fail({ message, status: 503 });
       return;
     }
-    this.outputTokens += part.tokens.length;
-    const delta: EngineDelta = {
-      key: this.request.key,
-      tokens: part.tokens.length === 0 ? NO_TOKENS : Uint32Array.from(part.tokens),
-      // "repetition", "tool_calls" and what later versions add are stops by the model.
-      finish: part.finish === undefined ? 'none' : part.finish === 'length' ? 'length' : 'stop',
-    };
-    if (delta.finish === 'none') this.#deliver(delta);
-    else this.#held = delta;
+    const tokens = part.tokens.length === 0 ? NO_TOKENS : Uint32Array.from(part.tokens);
+    if (part.finish === undefined) return this.#takeTokens(tokens);
+    this.#count(tokens.length);
+    // "repetition", "tool_calls" and what later versions add are stops by the model.
+    const finish = part.finish === 'length' ? 'length' : 'stop';
+    this.#held = { key: this.request.key, tokens, finish };
+  }
+
+  #takeTokens(tokens: Uint32Array): void {
+    this.#count(tokens.length);
+    this.#deliver({ key: this.request.key, tokens, finish: 'none' });
+  }
+
+  #count(tokens: number): void {
+    if (tokens === 0) return;
+    if (this.firstTokenMs === undefined) {
+      this.firstTokenMs = this.lastHeardMs;
+      this.#endFetch({ outcome: 'ok', bytes: 0 });
+    } else {
+      this.#host.stepped(tokens, this.lastHeardMs - this.#lastTokenMs);
+    }
+    this.#lastTokenMs = this.lastHeardMs;
+    this.outputTokens += tokens;
   }
 
   #onLegEnd(): void {
