@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
 import { after, before, type TestContext, test } from 'node:test';
 import OpenAI from 'openai';
-import { MODEL, promptTokens, VllmStack } from './vllm-stack.ts';
+import { ProtocolClient } from '../nats/protocol-client.ts';
+import { BLOCK_SIZE, MODEL, NAMESPACE, promptTokens, VllmStack } from './vllm-stack.ts';
 
 /** A transfer takes milliseconds, and half a minute when both cores of a small machine are busy. */
 const ANSWER_MS = 60_000;
+/** Below the lease that workers give vLLM. */
+const LEFT_MS = 20_000;
 
 let stack: VllmStack;
 let openai: OpenAI;
@@ -24,7 +27,7 @@ before(async () => {
 });
 after(() => stack?.[Symbol.asyncDispose]());
 
-test('prefill and decode on two vLLMs over NIXL give the text of one', async (t: TestContext) => {
+test('a split request gives the text of a whole one', async (t: TestContext) => {
   const decode = stack.ofRole('decode');
   const direct = new OpenAI({ baseURL: `${decode.vllmUrl}/v1`, apiKey: 'unused', maxRetries: 0 });
   for (const [i, length] of [40, 100, 300].entries()) {
@@ -53,4 +56,32 @@ test('prefill and decode on two vLLMs over NIXL give the text of one', async (t:
   );
   assert.ok(pulled > 300, `${pulled} tokens came over NIXL`);
   t.diagnostic(`${pulled} tokens came over NIXL`);
+});
+
+test('prefill and decode on two vLLMs over NIXL give the tokens of one', async (t: TestContext) => {
+  const { url } = stack.nats;
+  const client = await ProtocolClient.connect(url, { namespace: NAMESPACE, blockSize: BLOCK_SIZE });
+  try {
+    const [prefill, decode] = [stack.ofRole('prefill'), stack.ofRole('decode')];
+    const sampling = { temperature: 0 };
+    for (const [i, length] of [33, 250].entries()) {
+      const tokens = promptTokens(length, 300 + i);
+      const stageKv = { transferId: `t-${i}` };
+      const first = { maxTokens: 1, sampling, stageKv };
+      const { answer: staged } = await client.work(prefill.id, MODEL, tokens, first);
+      assert.match(await client.finished(staged, ANSWER_MS), /^(stop|length)$/);
+      const { transfer } = staged;
+      assert.ok(transfer !== undefined);
+      const beganMs = performance.now();
+      const kvSource = { prefillWorkerId: prefill.id, transfer, validForMs: LEFT_MS };
+      const second = { maxTokens: 24, sampling, kvSource };
+      const { answer } = await client.work(decode.id, MODEL, tokens, second);
+      assert.equal(await client.finished(answer, ANSWER_MS), 'length', answer.errorCode);
+      t.diagnostic(`${length} tokens: ${(performance.now() - beganMs).toFixed(0)} ms to decode`);
+      assert.deepEqual(answer.tokens, await stack.direct(decode, tokens, 24));
+      assert.deepEqual(answer.tokens, await stack.direct(prefill, tokens, 24));
+    }
+  } finally {
+    await client.close();
+  }
 });

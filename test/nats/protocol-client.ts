@@ -16,6 +16,7 @@ import {
   type RouteReply,
   type StreamDelta,
   type Subjects,
+  type TransferParams,
   type WorkAck,
   type WorkHeader,
 } from '@busbar/protocol';
@@ -31,6 +32,8 @@ export interface Answer {
   cachedTokens: number | undefined;
   finish: string;
   errorCode: string | undefined;
+  /** With which a decode worker can fetch what a prefill worker kept. */
+  transfer?: TransferParams;
   /** Set when a delta did not follow the one before. */
   isBroken: boolean;
 }
@@ -232,6 +235,7 @@ export class ProtocolClient {
     if (delta.finish === 'none') return;
     answer.finish = delta.finish;
     answer.errorCode = delta.error?.code;
+    if (delta.transfer !== undefined) answer.transfer = delta.transfer;
     this.#waiters.get(delta.streamId)?.();
   }
 }
