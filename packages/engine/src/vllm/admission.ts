@@ -26,6 +26,7 @@ export function refuseRequest(request: EngineRequest, info: WorkerInfo): Refusal
     return refuse('WORKER_BAD_REQUEST', 'this engine has no KV connector');
   }
   if (kvSource === undefined) return undefined;
+  if (stageKv !== undefined) return refuse('WORKER_BAD_REQUEST', 'a request stages or fetches KV');
   const { protocol, params } = kvSource.transfer;
   if (protocol !== transfer?.protocol) {
     return refuse('WORKER_BAD_REQUEST', `this engine does not fetch KV by ${protocol}`);

@@ -143,9 +143,15 @@ export class FakeVllm {
     return this.#calls.size;
   }
 
+  /** The process of before is gone, and its blocks with it. */
+  loseKv(): void {
+    for (const timer of this.staged.values()) clearTimeout(timer);
+    this.staged.clear();
+  }
+
   async close(): Promise<void> {
     channels.delete(`127.0.0.1:${this.channel}`);
-    for (const timer of this.staged.values()) clearTimeout(timer);
+    this.loseKv();
     this.#events.close();
     this.#server.closeAllConnections();
     await this.#engine.stop();

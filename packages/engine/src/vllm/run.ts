@@ -54,11 +54,15 @@ export class Run implements StreamHandler {
     this.#nowMs = nowMs;
     this.submittedMs = nowMs();
     this.lastHeardMs = this.submittedMs;
-    this.isFetching = request.kvSource !== undefined;
   }
 
   get cachedTokens(): number | undefined {
     return this.#cachedTokens;
+  }
+
+  /** The engine is about to fetch the KV of the prompt. */
+  beginFetch(): void {
+    this.isFetching = true;
   }
 
   /** Takes what cancels the request at the engine. */

@@ -1,8 +1,5 @@
-import { messageOf } from '@busbar/base';
 import type { WorkerInfo } from '@busbar/protocol';
 import type { EngineSink } from '../port.ts';
-import { createTransferServer } from '../transfer/transfer-server.ts';
-import type { TransferServer } from '../transfer/types.ts';
 import type { GroupChild } from './child-process.ts';
 import { type EngineFacts, readEngineFacts, unknownVersion } from './engine-facts.ts';
 import { VllmError } from './errors.ts';
@@ -68,7 +65,6 @@ class Opening {
   #kv: KvEvents | undefined;
   #http: VllmHttp | undefined;
   #launched: Launched | undefined;
-  #probes: TransferServer | undefined;
 
   constructor(options: VllmEngineOptions, host: SessionHost) {
     this.#options = options;
@@ -102,10 +98,8 @@ class Opening {
     if (engine.kind === 'attach') await this.#attachKv(http, engine, facts);
     this.#kv?.expectBlockSize(facts.blockSize);
     const tokenApi = await probeTokenApi(http);
-    this.#probes = await this.#openProbes();
     const info = await workerInfoOf({ ...options, kvEvents: this.#kv !== undefined }, facts, {
       sideChannelPort: this.#launched?.sideChannelPort ?? options.transfer?.port ?? 0,
-      endpoint: this.#probes?.endpoint,
       engineId: this.#launched?.engineId ?? options.transfer?.engineId,
     });
     signal.throwIfAborted();
@@ -124,7 +118,6 @@ class Opening {
   async close(): Promise<void> {
     await this.#launched?.child.stop(this.#options.stopGraceMs ?? DEFAULT_STOP_GRACE_MS);
     await this.#kv?.close();
-    await this.#probes?.close();
     this.#http?.close();
   }
 
@@ -172,20 +165,6 @@ class Opening {
   #createKv(from: Parameters<typeof createKvEvents>[0]['from'], topic: string): KvEvents {
     const onProblem = (problem: KvEventsProblem): void => this.#host.onKvProblem(problem);
     return createKvEvents({ sink: this.#host.sink, from, topic, onProblem });
-  }
-
-  /** vLLM's side channel speaks to vLLMs only: the speed of the way here is told by a port of our own. */
-  async #openProbes(): Promise<TransferServer | undefined> {
-    const { transfer, role } = this.#options;
-    if (transfer === undefined || role !== 'prefill') return undefined;
-    try {
-      return await createTransferServer({ host: transfer.host, port: 0 });
-    } catch (error) {
-      this.#options.onWarning?.(
-        `no port for bandwidth probes on ${transfer.host}: ${messageOf(error)}`,
-      );
-      return undefined;
-    }
   }
 
   #check(facts: EngineFacts): void {

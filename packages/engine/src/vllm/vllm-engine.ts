@@ -1,5 +1,5 @@
 import { messageOf } from '@busbar/base';
-import { limit, type TransferParams, type WorkerInfo } from '@busbar/protocol';
+import { type KvSource, limit, type TransferParams, type WorkerInfo } from '@busbar/protocol';
 import type {
   Engine,
   EngineDelta,
@@ -103,7 +103,9 @@ class VllmEngine implements Engine, RunHost {
     this.#runs.set(request.key, run);
     this.#meter.submitted(run, this.#runs);
     this.#watch.start();
-    if (run.isFetching) this.#sink?.onFetchBegin(request.key);
+    if (request.kvSource !== undefined && !this.#beginFetch(run, request.kvSource)) {
+      return { kind: 'accepted' };
+    }
     const room = session.info.contextTokens - request.tokens.length;
     const maxTokens = Math.min(request.maxTokens, room);
     const fitting = { ...request, maxTokens, minTokens: Math.min(request.minTokens, maxTokens) };
@@ -223,6 +225,18 @@ class VllmEngine implements Engine, RunHost {
       return refuse('WORKER_BAD_REQUEST', 'the key is in use');
     }
     return refuseRequest(request, session.info);
+  }
+
+  /** False when the engine that prefilled may have given the blocks to another request: vLLM would read those unseen. */
+  #beginFetch(run: Run, { validForMs }: KvSource): boolean {
+    if (validForMs <= 0) {
+      const message = 'the KV of the prompt waited too long for its fetch';
+      run.end('error', { code: 'WORKER_KV_LOST', message, retryable: true });
+      return false;
+    }
+    run.beginFetch();
+    this.#sink?.onFetchBegin(run.request.key);
+    return true;
   }
 
   #transferParams({ stageKv, kvSource }: EngineRequest): Record<string, unknown> | undefined {

@@ -11,11 +11,9 @@ const DEFAULT_MAX_RUNNING = 256;
 const PRIOR_PREFILL_TOKENS_PER_MS = 10;
 const PRIOR_DECODE_STEP_MS = 15;
 
-/** Where others reach what exchanges KV here. */
+/** Where others reach what exchanges KV here. Bandwidth probes are answered elsewhere: NIXL's side channel speaks to engines only. */
 export interface TransferPlace {
   sideChannelPort: number;
-  /** Answers bandwidth probes. */
-  endpoint: string | undefined;
   engineId: string | undefined;
 }
 
@@ -52,7 +50,7 @@ async function transferInfoOf(
   options: VllmEngineOptions,
   transfer: VllmTransfer,
   facts: EngineFacts,
-  { sideChannelPort, endpoint, engineId }: TransferPlace,
+  { sideChannelPort, engineId }: TransferPlace,
 ): Promise<TransferInfo> {
   const { protocol } = transfer;
   if (protocol === 'mooncake' && engineId === undefined) {
@@ -82,7 +80,6 @@ async function transferInfoOf(
       connector: connectorOf(protocol),
     },
     kvBytesPerToken: bytes,
-    ...(endpoint === undefined ? {} : { endpoint }),
     ...(engineId === undefined ? {} : { engineId }),
     ...(protocol === 'mooncake'
       ? { bootstrapAddr: `http://${transfer.host}:${sideChannelPort}` }
