@@ -47,7 +47,7 @@ export interface VllmTransfer {
   extraConfig?: Readonly<Record<string, unknown>>;
 }
 
-/** What a start goes through, in this order; an attached engine begins with `health`. */
+/** What a start goes through, in this order; an attached engine begins with `loading`. */
 export const VLLM_PHASES = ['process', 'loading', 'health', 'model', 'ready'] as const;
 export type VllmPhase = (typeof VLLM_PHASES)[number];
 

@@ -81,13 +81,14 @@ class Opening {
       engine.kind === 'attach' ? engine.apiKey : undefined,
     );
     this.#http = http;
-    this.#report('health', `waiting for ${http.url}`);
+    this.#report('loading', `waiting for ${http.url}`);
     await waitHealthy(
       http,
       this.#launched,
       options.startTimeoutMs ?? DEFAULT_START_TIMEOUT_MS,
       signal,
     );
+    this.#report('health', `${http.url} answers`);
     const facts = await readEngineFacts(http, options.model);
     this.#check(facts);
     const capacity = facts.kvBlocks * facts.blockSize;

@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Heard, prompt, request, until } from './engine-harness.testing.ts';
+import { listProcesses } from './host-facts.ts';
+import { VLLM_PHASES, type VllmEngineOptions, type VllmProgress } from './options.ts';
+import { createVllmEngine } from './vllm-engine.ts';
+
+const SERVE = join(import.meta.dirname, 'fake-serve.testing.ts');
+const never = new AbortController().signal;
+
+function optionsOf(
+  args: readonly string[],
+  more: Partial<VllmEngineOptions> = {},
+  port = 0,
+): VllmEngineOptions {
+  return {
+    role: 'decode',
+    model: 'tiny',
+    engine: {
+      kind: 'spawn',
+      command: [process.execPath, SERVE],
+      modelPath: '/models/tiny',
+      host: '127.0.0.1',
+      port,
+      args,
+      env: { PATH: '/usr/local/bin:/usr/bin:/bin' },
+    },
+    kvEvents: false,
+    clock: { monotonicMs: () => performance.now(), wallMs: () => Date.now() },
+    stopGraceMs: 2_000,
+    ...more,
+  };
+}
+
+async function countServers(): Promise<number> {
+  const processes = await listProcesses();
+  return processes.filter(({ command }) => command.includes(SERVE)).length;
+}
+
+test('a child is started with visible phases, tells its blocks and generates, and leaves nothing behind', async () => {
+  const phases: VllmProgress[] = [];
+  const heard = new Heard();
+  const engine = createVllmEngine(
+    optionsOf([], {
+      kvEvents: true,
+      blockSize: 32,
+      contextTokens: 1024,
+      onProgress: (progress) => phases.push(progress),
+    }),
+  );
+  const info = await engine.start(heard, never);
+  assert.equal(info.blockSize, 32);
+  assert.equal(info.contextTokens, 1024);
+  assert.equal(info.kvEvents, true);
+  assert.deepEqual(
+    phases.map(({ phase }) => phase).filter((phase, at, all) => phase !== all[at - 1]),
+    VLLM_PHASES,
+  );
+  assert.match(phases.find(({ phase }) => phase === 'model')?.detail ?? '', /KV for 2048 tokens/);
+  engine.submit(request(1, { tokens: prompt(70) }));
+  assert.equal((await heard.end(1)).finish, 'length');
+  await until(() => engine.blocks()[0]?.hashes.length === 4);
+  assert.ok((await countServers()) >= 1);
+  await engine.stop();
+  assert.equal(await countServers(), 0);
+  assert.deepEqual(heard.said, []);
+});
+
+test('a child that ends by itself is a fault, and its descendants end too', async () => {
+  const heard = new Heard();
+  const engine = createVllmEngine(optionsOf([]));
+  await engine.start(heard, never);
+  const processes = await listProcesses();
+  const server = processes.find(({ command }) =>
+    command.startsWith(`${process.execPath} ${SERVE}`),
+  );
+  assert.ok(server !== undefined);
+  process.kill(server.pid, 'SIGKILL');
+  await until(() => heard.said.length > 0);
+  assert.match(heard.said[0] ?? '', /^fault vLLM ended with code 137/);
+  const deadline = performance.now() + 10_000;
+  for (;;) {
+    const rest = await listProcesses();
+    if (!rest.some((each) => each.groupId === server.groupId && each.command !== '')) break;
+    assert.ok(performance.now() < deadline, 'the rest of its group still runs');
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  await engine.stop();
+});
+
+test('a start that fails tells the root cause', async () => {
+  const engine = createVllmEngine(optionsOf(['--fail', 'ValueError: no common block size for 16']));
+  await assert.rejects(
+    engine.start(new Heard(), never),
+    /vLLM ended with code 1 after [\d.]+ s: ValueError: no common block size for 16$/,
+  );
+});
+
+test('a start that takes too long, or is given up, ends the child', async () => {
+  const slow = createVllmEngine(optionsOf(['--never-ready'], { startTimeoutMs: 500 }));
+  await assert.rejects(slow.start(new Heard(), never), /is not healthy after/);
+  const given = createVllmEngine(optionsOf(['--never-ready']));
+  await assert.rejects(given.start(new Heard(), AbortSignal.timeout(300)));
+  assert.equal(await countServers(), 0);
+});
+
+test('a busy port is refused before anything starts', async () => {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  const engine = createVllmEngine(optionsOf([], {}, port));
+  await assert.rejects(engine.start(new Heard(), never), /Port \d+ of 127\.0\.0\.1 is taken/);
+  server.close();
+});
