@@ -102,6 +102,19 @@ describe('dynamo-mocker', () => {
   });
 });
 
+describe('qwen3-32b-a100', () => {
+  it('prefills at half of the peak, decodes at 80 % of the memory bandwidth, and announces both', () => {
+    const profile = profileByName('qwen3-32b-a100')!;
+    const driver = driverFor(profile.name, 1_500);
+    driver.mocker.submit(request(1, prompt(1, 3_072), { maxTokens: 101 }));
+    driver.drain();
+    const firstMs = driver.firstTokenMs.get(1)!;
+    near(3_072 / firstMs, profile.prefillTokensPerMs, 0.05);
+    near((3_072 * 65.6e9) / (firstMs / 1_000) / 312e12, 0.5, 0.1);
+    near((driver.nowMs - firstMs) / 100, profile.decodeStepMs, 0.02);
+  });
+});
+
 describe('instant', () => {
   it('takes no time, and still one step a token', () => {
     const driver = driverFor('instant', 926);
@@ -114,6 +127,11 @@ describe('instant', () => {
 });
 
 it('finds profiles by their name only', () => {
-  assert.deepEqual(Object.keys(PROFILES), ['seed-8gb', 'dynamo-mocker', 'instant']);
+  assert.deepEqual(Object.keys(PROFILES), [
+    'seed-8gb',
+    'dynamo-mocker',
+    'qwen3-32b-a100',
+    'instant',
+  ]);
   assert.equal(profileByName('toString'), undefined);
 });

@@ -3,9 +3,12 @@ import { messageOf } from '@busbar/base';
 import { type EngineProfile, PROFILES, profileByName } from '@busbar/mocker';
 import { POLICIES, type PolicyName } from '@busbar/routing';
 import { SimulatorError } from './errors.ts';
+import { choose, positiveNumber, usage, wholeNumber } from './flags.ts';
+import { parseSplit, SPLIT_FLAGS, type SplitOptions } from './split/split-options.ts';
 import type { WorkerSpec, WorkloadDefinition } from './workload.ts';
 import { WORKLOADS } from './workloads/catalog.ts';
 import { DEFAULT_TRACE_SCALE } from './workloads/mooncake.ts';
+import { SPLIT_WORKLOADS } from './workloads/words.ts';
 
 /** What a person asked `busbar simulate` to do. */
 export interface CommandOptions {
@@ -21,6 +24,8 @@ export interface CommandOptions {
   tracePath: string | undefined;
   traceScale: number;
   timeScale: number;
+  /** With prefill workers. */
+  split: SplitOptions | undefined;
   format: 'table' | 'json' | 'markdown';
 }
 
@@ -38,6 +43,7 @@ const FLAGS = {
   'trace-scale': { type: 'string' },
   'time-scale': { type: 'string' },
   profile: { type: 'string' },
+  ...SPLIT_FLAGS,
   json: { type: 'boolean' },
   markdown: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
@@ -52,11 +58,17 @@ export function parseCommand(args: readonly string[]): CommandOptions | undefine
   }
   const firstSeed = values.seed === undefined ? 1 : wholeNumber('seed', values.seed, 0);
   const seeds = values.seeds === undefined ? 1 : wholeNumber('seeds', values.seeds, 1);
-  const workloads = choose('workload', values.workload, WORKLOADS, (workload) => workload.name);
+  const split = parseSplit(values);
+  const workloads = chooseWorkloads(values.workload, split !== undefined);
   const kvBlocks = values['kv-blocks']?.split(',').map((text) => wholeNumber('kv-blocks', text, 1));
   return {
     workloads: values.trace === undefined || values.workload !== undefined ? workloads : [],
-    policies: choose('policy', values.policy, POLICIES, (policy) => policy),
+    policies: choose(
+      'policy',
+      values.policy ?? (split === undefined ? 'all' : 'predictive'),
+      POLICIES,
+      (policy) => policy,
+    ),
     seeds: Array.from({ length: seeds }, (_, i) => firstSeed + i),
     profile: profileOf(values.profile ?? 'seed-8gb'),
     workers: values.workers === undefined ? undefined : wholeNumber('workers', values.workers, 1),
@@ -70,6 +82,7 @@ export function parseCommand(args: readonly string[]): CommandOptions | undefine
     tracePath: values.trace,
     traceScale: positiveNumber('trace-scale', values['trace-scale'] ?? String(DEFAULT_TRACE_SCALE)),
     timeScale: positiveNumber('time-scale', values['time-scale'] ?? '1'),
+    split,
     format: values.json === true ? 'json' : values.markdown === true ? 'markdown' : 'table',
   };
 }
@@ -87,6 +100,12 @@ export function workersOf(
   });
 }
 
+/** Without a name, or with `all`, those that the command is about: the general ones, or those of the split. */
+function chooseWorkloads(text: string | undefined, isSplit: boolean): WorkloadDefinition[] {
+  if (text === undefined || text === 'all') return [...(isSplit ? SPLIT_WORKLOADS : WORKLOADS)];
+  return choose('workload', text, [...WORKLOADS, ...SPLIT_WORKLOADS], ({ name }) => name);
+}
+
 function parseFlags(args: readonly string[]) {
   try {
     return parseArgs({ args: [...args], options: FLAGS, allowPositionals: false }).values;
@@ -95,39 +114,8 @@ function parseFlags(args: readonly string[]) {
   }
 }
 
-/** The named ones of a comma list, in its order; all without a list or with `all`. */
-function choose<T>(
-  flag: string,
-  text: string | undefined,
-  all: readonly T[],
-  nameOf: (choice: T) => string,
-): T[] {
-  if (text === undefined || text === 'all') return [...all];
-  return text.split(',').map((name) => {
-    const found = all.find((choice) => nameOf(choice) === name);
-    if (found !== undefined) return found;
-    throw usage(`no ${flag} "${name}"; there are ${all.map(nameOf).join(', ')}`);
-  });
-}
-
 function profileOf(name: string): EngineProfile {
   const profile = profileByName(name);
   if (profile !== undefined) return profile;
   throw usage(`no profile "${name}"; there are ${Object.keys(PROFILES).join(', ')}`);
-}
-
-function wholeNumber(flag: string, text: string, least: number): number {
-  const value = Number(text);
-  if (text.trim() !== '' && Number.isSafeInteger(value) && value >= least) return value;
-  throw usage(`--${flag} takes whole numbers from ${least}, not "${text}"`);
-}
-
-function positiveNumber(flag: string, text: string): number {
-  const value = Number(text);
-  if (Number.isFinite(value) && value > 0) return value;
-  throw usage(`--${flag} takes a number above 0, not "${text}"`);
-}
-
-function usage(message: string): SimulatorError {
-  return new SimulatorError('SIMULATOR_USAGE', message);
 }

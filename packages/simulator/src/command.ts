@@ -1,16 +1,22 @@
 import { readFile } from 'node:fs/promises';
 import { AppError, messageOf } from '@busbar/base';
+import { PROFILES } from '@busbar/mocker';
 import { createRouterCore, POLICIES } from '@busbar/routing';
 import { type CommandOptions, parseCommand, workersOf } from './command-options.ts';
 import { type CompareOptions, compare } from './compare.ts';
 import { SimulatorError } from './errors.ts';
 import { renderPolicyTable } from './policy-table.ts';
 import { routerFactory } from './router-factory.ts';
+import { compareSplits } from './split/compare-splits.ts';
+import { prefillersOf, type SplitOptions } from './split/split-options.ts';
+import { renderSplitMarkdown, renderSplitTable } from './split/split-table.ts';
+import type { RunSummary } from './summary.ts';
 import { renderTable } from './table.ts';
 import type { WorkloadDefinition } from './workload.ts';
 import { WORKLOADS } from './workloads/catalog.ts';
 import { traceWorkload } from './workloads/mooncake.ts';
 import { parseMooncakeTrace } from './workloads/mooncake-trace.ts';
+import { SPLIT_WORKLOADS } from './workloads/words.ts';
 
 /** Where the command writes whole lines: results and complaints. */
 export interface CommandOutput {
@@ -40,6 +46,8 @@ export async function runSimulateCommand(args: string[], out: CommandOutput): Pr
 
 async function run(options: CommandOptions, out: CommandOutput): Promise<number> {
   const workloads = [...options.workloads, ...(await traceWorkloads(options))];
+  const { split } = options;
+  if (split !== undefined) return runSplits(options, split, workloads, out);
   const compareOptions: CompareOptions = {
     workloads,
     policies: options.policies,
@@ -55,6 +63,43 @@ async function run(options: CommandOptions, out: CommandOutput): Promise<number>
   if (options.format === 'json') out.line(JSON.stringify(summaries, undefined, 2));
   else if (options.format === 'markdown') out.line(renderPolicyTable(summaries));
   else for (const line of renderTable(summaries)) out.line(line);
+  return complain(summaries, out);
+}
+
+function runSplits(
+  options: CommandOptions,
+  split: SplitOptions,
+  workloads: readonly WorkloadDefinition[],
+  out: CommandOutput,
+): number {
+  const { policies, seeds, profile, durationMs, routers, kvEvents, format } = options;
+  const { modes, thresholdTokens, linkGbits, kvBytesPerToken } = split;
+  const runs = compareSplits({
+    workloads,
+    policies,
+    seeds,
+    profile,
+    durationMs,
+    routers,
+    kvEvents,
+    modes,
+    thresholdTokens,
+    linkGbits,
+    kvBytesPerToken,
+    createCore: createRouterCore,
+    workersOf: (workload) => {
+      const decoders = workersOf(options, workload);
+      return [...decoders, ...prefillersOf(split, decoders)];
+    },
+  });
+  if (format === 'json') out.line(JSON.stringify(runs, undefined, 2));
+  else if (format === 'markdown') out.line(renderSplitMarkdown(runs));
+  else for (const line of renderSplitTable(runs)) out.line(line);
+  return complain(runs, out);
+}
+
+/** Names the runs that broke a rule; answers the exit code. */
+function complain(summaries: readonly RunSummary[], out: CommandOutput): number {
   const broken = summaries.filter((summary) => summary.violations.length > 0);
   for (const { workload, policy, violations } of broken) {
     out.errorLine(`${workload} under ${policy}: ${violations.slice(0, 3).join('; ')}`);
@@ -76,7 +121,9 @@ async function traceWorkloads(options: CommandOptions): Promise<WorkloadDefiniti
 }
 
 function helpLines(): string[] {
-  const width = Math.max(...WORKLOADS.map((workload) => workload.name.length));
+  const width = Math.max(
+    ...[...WORKLOADS, ...SPLIT_WORKLOADS].map((workload) => workload.name.length),
+  );
   return [
     'Usage: busbar simulate [flags]',
     '',
@@ -90,7 +137,7 @@ function helpLines(): string[] {
     '  --workers N              instead of the workers that a workload is meant for; open loops grow with them',
     '  --kv-blocks N[,N]        blocks of each worker, repeated when there are more workers',
     '  --duration SECONDS       how long open loops ask, instead of their own time',
-    '  --profile NAME           seed-8gb (default), dynamo-mocker or instant',
+    `  --profile NAME           ${Object.keys(PROFILES).join(', ')}; the first by default`,
     '  --routers N              1 by default; requests are dealt out to them in turn',
     '  --no-kv-events           workers claim to send KV events and send none',
     '  --trace FILE             a trace in JSONL as the Mooncake project publishes it (alone, unless --workload is given)',
@@ -98,8 +145,19 @@ function helpLines(): string[] {
     '  --time-scale X           multiplies its times, 1 by default',
     '  --json, --markdown       instead of the table',
     '',
+    'Prefill workers beside those of the workload, which then only decode what is split:',
+    '  --prefill N              how many; without it nothing is split, and the flags below say nothing',
+    '  --prefill-speed X        against the profile, 1 by default',
+    '  --prefill-kv-blocks N    as many as the first worker of the workload has, by default',
+    '  --link-gbit G[,G]        rate of each network interface, 1,10,25,100,400 by default',
+    '  --disaggregation MODE[,MODE]  auto (default), always, never, threshold',
+    '  --disaggregation-threshold N  for threshold: split above so many uncached tokens, 1024 by default',
+    '  --kv-bytes-per-token N   114688 by default (Qwen3-0.6B in bfloat16)',
+    '',
     `Policies: ${POLICIES.join(', ')}`,
     'Workloads:',
     ...WORKLOADS.map(({ name, title }) => `  ${name.padEnd(width)}  ${title}`),
+    'With --prefill, unless others are named:',
+    ...SPLIT_WORKLOADS.map(({ name, title }) => `  ${name.padEnd(width)}  ${title}`),
   ];
 }

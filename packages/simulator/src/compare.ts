@@ -1,8 +1,9 @@
 import type { EngineProfile } from '@busbar/mocker';
 import type { PolicyName, RouterCore } from '@busbar/routing';
-import { simulate } from './simulation.ts';
+import { type SimulationRun, simulate } from './simulation.ts';
 import { combine, type RunSummary, summarize } from './summary.ts';
 import { DEFAULT_TIMING, type Timing } from './timing.ts';
+import type { FabricOptions } from './transfer/fabric.ts';
 import type { WorkerSpec, WorkloadDefinition } from './workload.ts';
 
 export interface CompareOptions {
@@ -18,6 +19,8 @@ export interface CompareOptions {
   routers?: number;
   kvEvents?: boolean;
   timing?: Partial<Timing>;
+  /** What KV moves over, where workers have prefill workers beside them. */
+  fabric?: FabricOptions | undefined;
 }
 
 const BLOCK_SIZE = 16;
@@ -36,16 +39,31 @@ export function compare(options: CompareOptions): RunSummary[] {
   return summaries;
 }
 
-/** One run of one workload under one policy. */
+/** The setup of one run. */
+export type RunOptions = Omit<CompareOptions, 'workloads' | 'policies' | 'seeds'>;
+
+/** The figures of one run of one workload under one policy. */
 export function runOnce(
-  options: Omit<CompareOptions, 'workloads' | 'policies' | 'seeds'>,
+  options: RunOptions,
   workload: WorkloadDefinition,
   policy: PolicyName,
   seed: number,
 ): RunSummary {
+  const run = runWorkload(options, workload, policy, seed);
+  return summarize(run, { workload: workload.name, policy, seed });
+}
+
+/** One run of one workload under one policy, with all that happened in it. */
+export function runWorkload(
+  options: RunOptions,
+  workload: WorkloadDefinition,
+  policy: PolicyName,
+  seed: number,
+): SimulationRun {
   const workers = options.workersOf?.(workload) ?? workload.workers;
-  const run = simulate({
-    workload: workload.create({ seed, workers, durationMs: options.durationMs }),
+  const decoders = workers.filter(({ role }) => role !== 'prefill');
+  return simulate({
+    workload: workload.create({ seed, workers: decoders, durationMs: options.durationMs }),
     workers,
     policy,
     seed,
@@ -55,7 +73,7 @@ export function runOnce(
     contextTokens: CONTEXT_TOKENS,
     kvEvents: options.kvEvents ?? true,
     timing: { ...DEFAULT_TIMING, ...options.timing },
+    fabric: options.fabric,
     createRouter: options.createRouter,
   });
-  return summarize(run, { workload: workload.name, policy, seed });
 }

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { PolicyName } from '@busbar/routing';
+import { percentile } from './percentile.ts';
 import { renderPolicyTable, shortfalls } from './policy-table.ts';
-import { combine, percentile, type RunSummary } from './summary.ts';
+import { combine, type RunSummary } from './summary.ts';
 import { renderTable } from './table.ts';
 
 function summary(policy: PolicyName, p95: number, outputTokensPerSec: number): RunSummary {

@@ -1,5 +1,5 @@
-import type { KvBatch, LifeEvent, RouteReply, RouteRequest } from '@busbar/protocol';
-import type { RouterCore, RouterEffect } from '@busbar/routing';
+import type { KvBatch, LifeEvent, LinkRecord, RouteReply, RouteRequest } from '@busbar/protocol';
+import type { RouterCore, RouterEffect, SplitRecord } from '@busbar/routing';
 import type { EventHeap } from './event-heap.ts';
 import type { SimWorker } from './sim-worker.ts';
 
@@ -8,6 +8,8 @@ export interface LifeMessage {
   hashes: Uint32Array;
 }
 
+export type TransferEffect = Extract<RouterEffect, { kind: 'transferred' }>;
+
 export interface RouterPorts {
   heap: EventHeap;
   hopMs: number;
@@ -15,6 +17,10 @@ export interface RouterPorts {
   reply(key: number, reply: RouteReply): void;
   /** A router changed its mind about what it knows of a worker's cache. */
   truthChanged(workerId: string, change: string): void;
+  /** A router compared a split with a whole request. */
+  decided(record: SplitRecord): void;
+  /** The KV of a split request has arrived, as the router that placed it heard of it. */
+  transferred(transfer: TransferEffect): void;
 }
 
 /** The shell of a router core: carries events in and effects out over the virtual bus, and decides nothing. */
@@ -50,6 +56,14 @@ export class SimRouter {
     }
   }
 
+  link(record: LinkRecord): void {
+    this.#carryOut(this.core.onLink(record, this.#nowMs));
+  }
+
+  linkGone(prefillWorkerId: string, decodeWorkerId: string): void {
+    this.#carryOut(this.core.onLinkGone(prefillWorkerId, decodeWorkerId, this.#nowMs));
+  }
+
   request(key: number, request: RouteRequest, hashes: Uint32Array): void {
     this.#carryOut(this.core.onRequest({ key, request, hashes }, this.#nowMs));
   }
@@ -62,11 +76,14 @@ export class SimRouter {
     const { heap, hopMs } = this.#ports;
     for (const effect of effects) {
       if (effect.kind === 'reply') {
+        if (effect.record?.split !== undefined) this.#ports.decided(effect.record.split);
         heap.after(hopMs, () => this.#ports.reply(effect.key, effect.reply));
       } else if (effect.kind === 'sync') {
         heap.after(hopMs, () => this.#sync(effect.workerId));
       } else if (effect.kind === 'wake') {
         this.#wake(effect.atMs);
+      } else if (effect.kind === 'transferred') {
+        this.#ports.transferred(effect);
       } else if (effect.kind === 'truth') {
         const { from, to, reason } = effect;
         this.#ports.truthChanged(effect.workerId, `${from} to ${to}: ${reason}`);

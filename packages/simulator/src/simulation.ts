@@ -1,11 +1,13 @@
 import { assert, createRng } from '@busbar/base';
 import type { EngineProfile } from '@busbar/mocker';
-import type { PolicyName, RouterCore } from '@busbar/routing';
+import type { PolicyName, RouterCore, SplitRecord } from '@busbar/routing';
 import { EventHeap } from './event-heap.ts';
-import { type RequestRecord, SimFrontend } from './sim-frontend.ts';
-import { SimRouter } from './sim-router.ts';
+import type { RequestRecord } from './request-record.ts';
+import { SimFrontend } from './sim-frontend.ts';
+import { SimRouter, type TransferEffect } from './sim-router.ts';
 import { SimWorker, type WorkerListener } from './sim-worker.ts';
 import type { Timing } from './timing.ts';
+import { Fabric, type FabricOptions } from './transfer/fabric.ts';
 import type { Arrival, SimRequest, WorkerSpec, Workload } from './workload.ts';
 import { randomTokens } from './workloads/text.ts';
 
@@ -20,6 +22,8 @@ export interface SimulationOptions {
   contextTokens: number;
   kvEvents: boolean;
   timing: Timing;
+  /** What KV moves over; absent: no worker can exchange any. */
+  fabric?: FabricOptions | undefined;
   /** Makes the router core under test. */
   createRouter(routerId: string, policy: PolicyName, seed: number): RouterCore;
 }
@@ -31,6 +35,11 @@ export interface SimulationRun {
   routers: readonly RouterCore[];
   /** Changes of what routers believe of a worker's cache. */
   truthChanges: readonly string[];
+  /** Every comparison of a split with a whole request. */
+  decisions: readonly SplitRecord[];
+  /** Every transfer of KV that ended with a first token. */
+  transfers: readonly TransferEffect[];
+  fabric: Fabric | undefined;
   /** False when requests were still open after a long time without any progress. */
   isFinished: boolean;
 }
@@ -57,6 +66,9 @@ class Simulation implements WorkerListener {
   readonly #frontend: SimFrontend;
   readonly #records: RequestRecord[] = [];
   readonly #truthChanges: string[] = [];
+  readonly #decisions: SplitRecord[] = [];
+  readonly #transfers: TransferEffect[] = [];
+  readonly #fabric: Fabric | undefined;
   readonly #arrivals: Iterator<Arrival>;
   readonly #script: readonly Uint32Array[];
   #planned = 0;
@@ -77,8 +89,11 @@ class Simulation implements WorkerListener {
         worker,
         reply: (key, reply) => this.#frontend.onReply(key, reply),
         truthChanged: (workerId, change) => this.#truthChanges.push(`${workerId} ${change}`),
+        decided: (record) => this.#decisions.push(record),
+        transferred: (transfer) => this.#transfers.push(transfer),
       });
     });
+    if (options.fabric !== undefined) this.#fabric = this.#createFabric(options.fabric);
     this.#frontend = new SimFrontend({
       heap,
       timing: options.timing,
@@ -105,8 +120,24 @@ class Simulation implements WorkerListener {
       workers: [...this.#workers.values()],
       routers: this.#routers.map((router) => router.core),
       truthChanges: this.#truthChanges,
+      decisions: this.#decisions,
+      transfers: this.#transfers,
+      fabric: this.#fabric,
       isFinished,
     };
+  }
+
+  #createFabric(options: FabricOptions): Fabric {
+    const each = (run: (router: SimRouter) => void): void => {
+      for (const router of this.#routers) {
+        this.#heap.after(this.#options.timing.hopMs, () => run(router));
+      }
+    };
+    return new Fabric(options, this.#heap, {
+      worker: (id) => this.#workers.get(id),
+      record: (record) => each((router) => router.link(record)),
+      gone: (prefill, decode) => each((router) => router.linkGone(prefill, decode)),
+    });
   }
 
   onKv(worker: SimWorker, batch: Parameters<WorkerListener['onKv']>[1]): void {
@@ -122,12 +153,15 @@ class Simulation implements WorkerListener {
   #planWorker(id: string, spec: WorkerSpec, index: number): void {
     const { model, ...rest } = { model: MODEL, ...this.#options };
     const script = this.#script;
-    const worker = new SimWorker({ ...rest, id, spec, model, script }, this.#heap, this);
+    const transfer = this.#fabric?.transferOf(id);
+    const own = { id, spec, model, script, transfer };
+    const worker = new SimWorker({ ...rest, ...own }, this.#heap, this);
     const joinMs = spec.joinMs === undefined ? 0 : START_MS + spec.joinMs;
     const { loadIntervalMs } = this.#options.timing;
     this.#heap.at(joinMs, () => {
       this.#workers.set(id, worker);
       for (const router of this.#routers) router.join(worker);
+      this.#fabric?.onJoined(worker);
       this.#beat(worker);
     });
     // Real workers do not beat in step.
@@ -138,11 +172,15 @@ class Simulation implements WorkerListener {
 
   #planDeath(worker: SimWorker, atMs: number): void {
     const { detectMs, leaseTtlMs } = this.#options.timing;
-    this.#heap.at(atMs, () => worker.kill());
+    this.#heap.at(atMs, () => {
+      worker.kill();
+      for (const other of this.#workers.values()) other.onPeerDied(worker.id);
+    });
     this.#heap.at(atMs + detectMs, () => this.#frontend.onWorkerSilent(worker.id));
     this.#heap.at(atMs + leaseTtlMs, () => {
       this.#workers.delete(worker.id);
       for (const router of this.#routers) router.leave(worker.id);
+      this.#fabric?.onLeft(worker.id);
     });
   }
 

@@ -1,6 +1,8 @@
 import type { PolicyName } from '@busbar/routing';
 import { checkRun } from './check.ts';
+import { percentile } from './percentile.ts';
 import type { SimulationRun } from './simulation.ts';
+import { combineSplits, type SplitSummary, summarizeSplits } from './split/split-summary.ts';
 
 /** The figures of one run. */
 export interface RunSummary {
@@ -26,6 +28,8 @@ export interface RunSummary {
   /** Changes of what routers believe of a worker's cache. */
   truthChanges: readonly string[];
   violations: readonly string[];
+  /** Of runs whose workers can exchange KV. */
+  split?: SplitSummary;
 }
 
 /** The figures of a run, and what the checker found. */
@@ -74,12 +78,8 @@ export function summarize(
     maxWaiting: Math.max(0, ...run.workers.map((worker) => worker.maxWaiting)),
     truthChanges: run.truthChanges,
     violations: checkRun(run),
+    ...(run.fabric !== undefined ? { split: summarizeSplits(run) } : {}),
   };
-}
-
-/** The value that this part of sorted values does not exceed (nearest rank); 0 of none. */
-export function percentile(sorted: readonly number[], part: number): number {
-  return sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)] ?? 0;
 }
 
 /** One line for several seeds: counts added up, all else averaged. */
@@ -107,5 +107,6 @@ export function combine(runs: readonly RunSummary[]): RunSummary {
     maxWaiting: Math.max(...runs.map((run) => run.maxWaiting)),
     truthChanges: runs.flatMap((run) => run.truthChanges),
     violations: runs.flatMap((run) => run.violations),
+    ...combineSplits(runs.flatMap(({ split }) => split ?? [])),
   };
 }

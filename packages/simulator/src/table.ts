@@ -1,12 +1,12 @@
 import type { RunSummary } from './summary.ts';
 
 /** A column of a table: its head, and what a row shows there. */
-interface Column {
+export interface Column<Run> {
   head: string;
-  cell(run: RunSummary): string;
+  cell: (run: Run) => string;
 }
 
-const COLUMNS: readonly Column[] = [
+const COLUMNS: readonly Column<RunSummary>[] = [
   { head: 'workload', cell: (run) => run.workload },
   { head: 'policy', cell: (run) => run.policy },
   { head: 'requests', cell: (run) => String(run.requests) },
@@ -22,24 +22,34 @@ const COLUMNS: readonly Column[] = [
 
 /** Figures of all runs as lines of text; a blank line parts the workloads. */
 export function renderTable(runs: readonly RunSummary[]): string[] {
-  const rows = runs.map((run) => COLUMNS.map((column) => column.cell(run)));
-  const heads = COLUMNS.map((column) => column.head);
+  return alignColumns(COLUMNS, runs, 2, (run) => run.workload);
+}
+
+/** Rows under their heads, the first `words` columns to the left and the others to the right; a blank line parts groups. */
+export function alignColumns<Run>(
+  columns: readonly Column<Run>[],
+  runs: readonly Run[],
+  words: number,
+  groupOf: (run: Run) => string,
+): string[] {
+  const rows = runs.map((run) => columns.map((column) => column.cell(run)));
+  const heads = columns.map((column) => column.head);
   const widths = heads.map((head, i) =>
     Math.max(head.length, ...rows.map((row) => row[i]!.length)),
   );
   const line = (cells: readonly string[]): string =>
     cells
-      .map((cell, i) => (i < 2 ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!)))
+      .map((cell, i) => (i < words ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!)))
       .join('  ')
       .trimEnd();
   const lines = [line(heads), widths.map((width) => '-'.repeat(width)).join('  ')];
   rows.forEach((row, i) => {
-    if (i > 0 && runs[i]!.workload !== runs[i - 1]!.workload) lines.push('');
+    if (i > 0 && groupOf(runs[i]!) !== groupOf(runs[i - 1]!)) lines.push('');
     lines.push(line(row));
   });
   return lines;
 }
 
-function milliseconds(value: number): string {
+export function milliseconds(value: number): string {
   return `${value.toFixed(value < 100 ? 1 : 0)} ms`;
 }

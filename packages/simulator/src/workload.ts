@@ -34,6 +34,10 @@ export interface Workload {
 }
 
 export interface WorkerSpec {
+  /** What it is for; `decode` by default, which is a worker for whole requests. */
+  role?: 'decode' | 'prefill';
+  /** Workers of one name share a network interface; by default each has its own. */
+  host?: string;
   kvBlocks: number;
   /** Against the profile; 2 halves all times. */
   speed: number;
@@ -41,6 +45,8 @@ export interface WorkerSpec {
   joinMs?: number;
   /** When it dies, by default never. */
   killMs?: number;
+  /** From when until when it refuses all work, in milliseconds of the virtual clock; by default never. */
+  refusesMs?: readonly [number, number];
 }
 
 export interface WorkloadOptions {

@@ -58,7 +58,7 @@ test('every wrong value is a usage error that names its flag', () => {
     [{ model: 'x'.repeat(129) }, /--model/],
     [{ engine: 'mok' }, /--engine does not know "mok"; did you mean mock\?/],
     [{ policy: 'round_robin' }, /did you mean round-robin\?/],
-    [{ profile: 'zzzzzzzzz' }, /Known: seed-8gb, dynamo-mocker, instant/],
+    [{ profile: 'zzzzzzzzz' }, /Known: seed-8gb, dynamo-mocker, qwen3-32b-a100, instant/],
     [{ contextTokens: '0' }, /--context-tokens/],
     [{ prefill: '65' }, /--prefill takes a whole number from 0 to 64/],
     [{ prefill: '1', decode: '0' }, /serves nobody alone; --decode takes at least 1/],

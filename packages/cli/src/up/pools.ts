@@ -4,7 +4,7 @@ import { count } from '../terminal.ts';
 import { type Given, given, type UpFlags, written } from './flags.ts';
 import { httpUrl, integer, oneOf, perWorker, speed, usage } from './values.ts';
 
-export const PROFILE_NAMES = ['seed-8gb', 'dynamo-mocker', 'instant'] as const;
+export const PROFILE_NAMES = ['seed-8gb', 'dynamo-mocker', 'qwen3-32b-a100', 'instant'] as const;
 export type ProfileName = (typeof PROFILE_NAMES)[number];
 export const KV_CONNECTOR_NAMES = ['nixl', 'mooncake', 'none'] as const;
 
