@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { z } from 'zod';
 import { runSimulateCommand } from './command.ts';
 import { workersOf } from './command-options.ts';
 import { equalWorkers, openLoop } from './workload.ts';
@@ -58,6 +59,38 @@ describe('busbar simulate', () => {
     }
   });
 
+  it('compares modes of disaggregation over links', async () => {
+    const args = ['--prefill', '1', '--prefill-speed', '1.9', '--prefill-kv-blocks', '1693'];
+    args.push('--link-gbit', '1,100', '--disaggregation', 'never,always,auto');
+    args.push('--workload', 'words-3000x1');
+    const { code, out, err } = await simulate(...args);
+    assert.equal(code, 0);
+    assert.equal(err, '');
+    assert.equal(out.match(/^words-3000x1 +(1|100) Gbit\/s +(never|always|auto) /gm)?.length, 6);
+    assert.match(out, /^words-3000x1 +1 Gbit\/s +always +predictive +24 +0 .* 8\.46 GB /m);
+    assert.match(out, /^words-3000x1 +1 Gbit\/s +auto +predictive +0 +24 .* 0\.00 GB /m);
+    assert.equal((await simulate(...args)).out, out);
+    assert.match(
+      (await simulate(...args, '--markdown')).out,
+      /\| words-3000x1 \| 1 Gbit\/s \| never /,
+    );
+    const runs: unknown = JSON.parse((await simulate(...args, '--json')).out);
+    assert.ok(Array.isArray(runs));
+    assert.partialDeepStrictEqual(runs[1], { mode: 'always', linkGbit: 1, split: { splits: 24 } });
+  });
+
+  it('runs any workload with prefill workers, and splits by a threshold', async () => {
+    const args = ['--prefill', '1', '--link-gbit', '100', '--disaggregation', 'threshold'];
+    args.push('--workload', 'unique', '--duration', '3', '--json');
+    const splits = async (tokens: string): Promise<unknown> => {
+      const { out, code } = await simulate(...args, '--disaggregation-threshold', tokens);
+      assert.equal(code, 0);
+      return z.array(z.object({ split: z.object({ splits: z.int() }) })).parse(JSON.parse(out))[0];
+    };
+    assert.deepEqual(await splits('4000'), { split: { splits: 0 } });
+    assert.notDeepEqual(await splits('500'), { split: { splits: 0 } });
+  });
+
   it('explains itself, and what is wrong with flags', async () => {
     const help = await simulate('--help');
     assert.equal(help.code, 0);
@@ -74,6 +107,14 @@ describe('busbar simulate', () => {
       [['--trace-scale', '0'], /--trace-scale/],
       [['--speed', '2'], /--speed/],
       [['closed-12'], /closed-12/],
+      [['--link-gbit', '10'], /--link-gbit says nothing without --prefill/],
+      [['--prefill', '0'], /--prefill takes whole numbers from 1/],
+      [['--prefill', '1', '--link-gbit', '10,0'], /--link-gbit takes a number above 0/],
+      [
+        ['--prefill', '1', '--disaggregation', 'maybe'],
+        /no disaggregation "maybe"; there are auto/,
+      ],
+      [['--prefill', '1', '--kv-bytes-per-token', 'x'], /--kv-bytes-per-token/],
     ];
     for (const [args, message] of bad) {
       const { code, out, err } = await simulate(...args);
