@@ -83,7 +83,7 @@ test('a partial block has no hash', () => {
   assert.throws(() => hashBlocks(new Uint32Array(4), 0, hashSeed()), /block size 0/);
 });
 
-test('B23: blocks of another LoRA or salt never match, equal names included', () => {
+test('blocks of another LoRA or salt never match, equal names included', () => {
   const identities = [
     {},
     { lora: 'A' },

@@ -30,7 +30,7 @@ function heapBytes(): number {
   return heapUsed + arrayBuffers;
 }
 
-test('B19: a removal or a clear touches its own owner only', () => {
+test('a removal or a clear touches its own owner only', () => {
   const index = createKvIndex();
   const [rank0, rank1, other] = [0, 1, 2];
   for (const owner of [rank0, rank1, other]) index.store(owner, blocks(A, B, C));
@@ -44,7 +44,7 @@ test('B19: a removal or a clear touches its own owner only', () => {
   );
 });
 
-test('B20: unknown, repeated and middle removals', () => {
+test('unknown, repeated and middle removals', () => {
   const index = createKvIndex();
   const unknown = 77;
   for (const owner of [0, 1]) index.store(owner, blocks(A, B, C, D));
@@ -61,7 +61,7 @@ test('B20: unknown, repeated and middle removals', () => {
   assert.equal(index.blocks, 0);
 });
 
-test('B20: a block that was announced twice is one copy', () => {
+test('a block that was announced twice is one copy', () => {
   const index = createKvIndex();
   index.store(0, blocks(A, B, A));
   index.store(0, blocks(A));
@@ -71,7 +71,7 @@ test('B20: a block that was announced twice is one copy', () => {
   assert.deepEqual(overlapsOf(index, 1, blocks(A, B)), [0]);
 });
 
-test('B22: an owner number that is handed out again starts empty', () => {
+test('an owner number that is handed out again starts empty', () => {
   const index = createKvIndex();
   index.store(0, blocks(A, B, C));
   index.store(1, blocks(A));
@@ -84,7 +84,7 @@ test('B22: an owner number that is handed out again starts empty', () => {
   assert.equal(index.blocks, 2);
 });
 
-test('B26: churn under a shared prefix leaves table and heap flat', () => {
+test('churn under a shared prefix leaves table and heap flat', () => {
   const rng = createRng(26);
   const index = createKvIndex({ initialOwners: 8 });
   const prefix = randomBlocks(rng, 32);
@@ -106,7 +106,7 @@ test('B26: churn under a shared prefix leaves table and heap flat', () => {
   assert.equal(overlapsOf(index, 1, prefix)[0], 32);
 });
 
-test('B26: memory comes back when blocks go, by removal and by clear', () => {
+test('memory comes back when blocks go, by removal and by clear', () => {
   const rng = createRng(3);
   const index = createKvIndex({ initialOwners: 2 });
   const empty = index.bytes;
