@@ -1,5 +1,6 @@
 import type { Instance, WorkerInfo, WorkerLoad } from '@busbar/protocol';
-import type { Facts, ReadinessBody, RouterWorker } from './facts.ts';
+import type { ReadinessBody, RouterWorker } from '../admin-pages.ts';
+import type { Facts } from './facts.ts';
 
 /** A decode worker of the mock engine. */
 export const decodeInfo: WorkerInfo = {

@@ -2,6 +2,7 @@ import type { ProcessView } from '../stack-view.ts';
 import { count, duration } from '../terminal.ts';
 import type { Facts, Probe } from './facts.ts';
 import type { Finding } from './finding.ts';
+import { TYPICAL_PROMPT_TOKENS } from './split-facts.ts';
 
 /** Prefix-aware policies: with the others a re-sent prompt may land anywhere. */
 const PREFIX_POLICIES: readonly string[] = ['predictive', 'kv', 'approximate'];
@@ -49,8 +50,6 @@ function timesOf({ ttftMs, cachedTokens, promptTokens }: Probe): [number, number
 
 /** Free blocks below this share mean that every new prefix pushes an old one out. */
 const FULL_RATIO = 0.02;
-/** Prompt length that the advice counts in. */
-const TYPICAL_PROMPT_TOKENS = 1_500;
 
 /** Whether each cache holds what is asked of it. */
 export function judgeCache(facts: Facts): Finding[] {

@@ -1,6 +1,7 @@
 import type { Instance, WorkerLoad } from '@busbar/protocol';
+import type { RouterWorker } from '../admin-pages.ts';
 import { count } from '../terminal.ts';
-import type { Facts, RouterWorker } from './facts.ts';
+import type { Facts } from './facts.ts';
 import type { Finding } from './finding.ts';
 
 const group = 'KV events';

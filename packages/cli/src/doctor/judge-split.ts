@@ -3,14 +3,12 @@ import type { SplitRecord } from '@busbar/routing';
 import { bytes, count, duration, linkRate } from '../terminal.ts';
 import type { Facts } from './facts.ts';
 import type { Finding } from './finding.ts';
-import { predictSplit, type SplitFacts, type WorkerFact } from './predict-split.ts';
+import { predictSplit } from './predict-split.ts';
+import { modelsOf, promptLengths, type SplitFacts } from './split-facts.ts';
 
 const group = 'disaggregation';
 const name = 'disaggregation here';
 
-/** A prompt as agents send many, and what is left of the context for the answer to a long one. */
-export const TYPICAL_PROMPT_TOKENS = 1_500;
-const ANSWER_TOKENS = 64;
 /** How many requests a busy decode worker is taken to run. */
 const BUSY_REQUESTS = 16;
 /** Range in which a link rate is looked for: 1 MB/s to 1 TB/s. */
@@ -26,36 +24,6 @@ export function judgeSplit(facts: Facts): Finding[] {
     verdict: 'ok',
     detail: split.prefill.length > 0 ? withPool(split) : withoutPool(split),
   }));
-}
-
-/** The workers by model, those of models that somebody decodes. */
-export function modelsOf({ cluster, links }: Facts): SplitFacts[] {
-  const models = new Map<string, { decode: WorkerFact[]; prefill: WorkerFact[] }>();
-  for (const { id, epoch, worker } of cluster?.instances.values() ?? []) {
-    if (worker === undefined) continue;
-    const pools = models.get(worker.model) ?? { decode: [], prefill: [] };
-    pools[worker.role].push({ id, epoch, info: worker, load: cluster?.loads.get(id) });
-    models.set(worker.model, pools);
-  }
-  return [...models.values()]
-    .filter(({ decode }) => decode.length > 0)
-    .map((pools) => ({ ...pools, links, running: meanRunning(pools.decode) }));
-}
-
-/** Prompts that the figures are given for: a typical one, and one that fills the context. */
-export function promptLengths({ decode }: Pick<SplitFacts, 'decode'>): number[] {
-  const longest = Math.max(...decode.map(({ info }) => roomOf(info)));
-  const typical = Math.min(TYPICAL_PROMPT_TOKENS, longest);
-  return longest > typical * 1.5 ? [typical, longest] : [typical];
-}
-
-function roomOf({ contextTokens, kvBlocks, dpRanks, blockSize }: WorkerInfo): number {
-  return Math.max(1, Math.min(contextTokens, kvBlocks * dpRanks * blockSize) - ANSWER_TOKENS);
-}
-
-function meanRunning(decode: readonly WorkerFact[]): number {
-  const running = decode.reduce((sum, { load }) => sum + (load?.running ?? 0), 0);
-  return Math.round(running / decode.length);
 }
 
 function withPool(split: SplitFacts): string {

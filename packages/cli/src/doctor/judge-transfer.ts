@@ -2,8 +2,8 @@ import type { PairView } from '@busbar/routing';
 import { bytes, count, duration, linkRate } from '../terminal.ts';
 import type { Facts } from './facts.ts';
 import type { Finding } from './finding.ts';
-import { modelsOf, promptLengths } from './judge-split.ts';
-import { pairsOf, type SplitFacts } from './predict-split.ts';
+import { pairsOf } from './predict-split.ts';
+import { modelsOf, promptLengths, type SplitFacts } from './split-facts.ts';
 
 const group = 'KV transfer';
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { WorkerInfo } from '@busbar/protocol';
+import type { ReadinessBody } from '../admin-pages.ts';
 import { fakeContext } from '../testing.ts';
 import {
   facts,
@@ -9,7 +10,7 @@ import {
   heartbeat as load,
   workerSeen as seen,
 } from './facts.testing.ts';
-import type { Facts, ReadinessBody } from './facts.ts';
+import type { Facts } from './facts.ts';
 import { diagnose, type Finding, renderDiagnosis } from './finding.ts';
 import { judge } from './judge.ts';
 

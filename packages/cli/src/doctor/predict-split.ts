@@ -1,5 +1,5 @@
 import { createRng } from '@busbar/base';
-import type { LinkRecord, WorkerInfo, WorkerLoad } from '@busbar/protocol';
+import type { WorkerInfo, WorkerLoad } from '@busbar/protocol';
 import {
   createRouterCore,
   type PairView,
@@ -7,24 +7,7 @@ import {
   type RouterCore,
   type SplitRecord,
 } from '@busbar/routing';
-
-/** One worker as routers know it. */
-export interface WorkerFact {
-  id: string;
-  epoch: number;
-  info: WorkerInfo;
-  /** Its last heartbeat; absent when none was heard. */
-  load: WorkerLoad | undefined;
-}
-
-/** What a prediction rests on: the workers of one model and what was measured between them. */
-export interface SplitFacts {
-  decode: readonly WorkerFact[];
-  prefill: readonly WorkerFact[];
-  links: readonly LinkRecord[];
-  /** Requests that each decode worker is taken to run. */
-  running: number;
-}
+import type { SplitFacts } from './split-facts.ts';
 
 const OUTPUT_TOKENS = 64;
 const NOW_MS = 0;

@@ -1,8 +1,16 @@
 import { basename } from 'node:path';
-import { POLICIES } from '@busbar/routing';
+import { limit } from '@busbar/protocol';
+import { DISAGGREGATION_MODES, POLICIES } from '@busbar/routing';
 import type { Env } from '../context.ts';
 import { type Given, given, type UpFlags, written } from './flags.ts';
-import { contextOf, mockPools, type Pools, type VllmOptions, vllmPools } from './pools.ts';
+import {
+  contextOf,
+  mockPools,
+  type Pools,
+  PROCESSES_MAX,
+  type VllmOptions,
+  vllmPools,
+} from './pools.ts';
 import {
   flag,
   hostName,
@@ -17,7 +25,7 @@ import {
 /** Values that flags may name. The services check them again; here they give an answer before anything is started. */
 export const POLICY_NAMES = POLICIES;
 export const ENGINE_NAMES = ['mock', 'vllm'] as const;
-export const DISAGGREGATION_NAMES = ['auto', 'always', 'never', 'threshold'] as const;
+export const DISAGGREGATION_NAMES = DISAGGREGATION_MODES;
 
 /** When prompts go to prefill workers. */
 export interface DisaggregationOptions {
@@ -50,7 +58,6 @@ export interface UpOptions extends Pools {
   isDetached: boolean;
 }
 
-const PROCESSES_MAX = 64;
 const BLOCK_TOKENS_MAX = 4_096;
 const BLOCK_TOKENS = 16;
 const KV_BYTES_MAX = 1_000_000_000;
@@ -116,7 +123,7 @@ function vllmParts(flags: UpFlags, env: Env, modelPath: string | undefined): Eng
     vllm,
     blockSize: blockText === undefined ? undefined : integer(blockText, 1, BLOCK_TOKENS_MAX),
     kvBytesPerToken: kvBytes(flags, env),
-    contextTokens: context === undefined ? undefined : integer(context, 1, THRESHOLD_MAX),
+    contextTokens: context === undefined ? undefined : integer(context, 1, limit('promptTokens')),
   };
 }
 

@@ -29,7 +29,8 @@ export interface VllmOptions {
   kvConnector: (typeof KV_CONNECTOR_NAMES)[number];
 }
 
-const PROCESSES_MAX = 64;
+/** Of one role, on one machine. */
+export const PROCESSES_MAX = 64;
 const KV_BLOCKS_MAX = 100_000_000;
 const COMMAND_CHARS_MAX = 4_096;
 
@@ -53,7 +54,7 @@ const PORT_VARIABLES = [
 ] as const;
 
 /** How many workers of each role. Throws CLI_USAGE for prefill workers without one that decodes. */
-export function poolSizes(flags: UpFlags, env: Env): { decode: number; prefill: number } {
+function poolSizes(flags: UpFlags, env: Env): { decode: number; prefill: number } {
   const prefill = integer(given('prefill', flags, env), 0, PROCESSES_MAX);
   const text = given('decode', flags, env);
   if (text.text === '0' && prefill > 0) {

@@ -1,5 +1,5 @@
 import type { Instance } from '@busbar/protocol';
-import { readinessSchema } from '../doctor/facts.ts';
+import { readinessSchema } from '../admin-pages.ts';
 import { getJson } from '../http.ts';
 import type { Phases } from '../phases.ts';
 

@@ -12,6 +12,7 @@ export function usage(sentence: string): never {
   throw new CliError('CLI_USAGE', sentence);
 }
 
+/** A whole number within bounds. Throws CLI_USAGE, as all here do. */
 export function integer({ name, text }: Given, min: number, max: number): number {
   const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (!(value >= min && value <= max)) {
@@ -45,6 +46,7 @@ export function perWorker<T>(
   return values;
 }
 
+/** One of `names`; a name that is nearly one is told which. */
 export function oneOf<const T extends readonly string[]>(
   { name, text }: Given,
   names: T,
@@ -57,6 +59,7 @@ export function oneOf<const T extends readonly string[]>(
   );
 }
 
+/** A name as the wire takes it. */
 export function modelName({ name, text }: Given): string {
   const max = limit('modelNameChars');
   if (text.trim() !== text || text.length < 1 || text.length > max || /\p{Cc}/u.test(text)) {
@@ -67,6 +70,7 @@ export function modelName({ name, text }: Given): string {
   return text;
 }
 
+/** The absolute path of a folder that has a tokenizer. */
 export function modelFolder({ name, text }: Given, cwd: string): string {
   const folder = resolve(cwd, text);
   if (!existsSync(join(folder, 'tokenizer.json'))) {
@@ -81,6 +85,7 @@ export function modelSource(text: Given, cwd: string): string {
   return isName ? text.text : modelFolder(text, cwd);
 }
 
+/** An address to listen on, not looked up. */
 export function hostName({ name, text }: Given): string {
   if (!/^[A-Za-z0-9.:-]{1,255}$/.test(text))
     usage(`${name} takes an address to listen on, not "${text}"`);
