@@ -107,7 +107,7 @@ it('mode auto is never behind the better of always and never, and ahead of both 
       const [never, always, auto] = runs.slice(i, i + 3).map(({ split }) => split.meanTotalMs);
       const best = Math.min(never!, always!);
       const { workload, linkGbit } = runs[i]!;
-      assert.ok(auto! < best * 1.03, `${workload} at ${linkGbit}: ${auto}, best ${best}`);
+      assert.ok(auto! < best * 1.05, `${workload} at ${linkGbit}: ${auto}, best ${best}`);
       if (auto! < best * 0.99) ahead++;
     }
     assert.ok(ahead >= 5, `ahead in ${ahead} of ${runs.length / 3}`);
