@@ -1,8 +1,4 @@
-export {
-  createMockEngine,
-  DEFAULT_KV_BYTES_PER_TOKEN,
-  type MockEngineOptions,
-} from './mock-engine.ts';
+export { createMockEngine, type MockEngineOptions } from './mock-engine.ts';
 export type * from './port.ts';
 export { TRANSFER_ERRORS, TransferError, type TransferErrorCode } from './transfer/errors.ts';
 export { probeLink } from './transfer/link-probe.ts';

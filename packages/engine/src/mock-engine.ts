@@ -1,7 +1,14 @@
 import { assert, type Clock } from '@busbar/base';
 import { BlockHasher, hashSeed } from '@busbar/blocks';
-import { createMocker, type MockDelta, type Mocker, type MockerConfig } from '@busbar/mocker';
+import {
+  createMocker,
+  DEFAULT_KV_BYTES_PER_TOKEN,
+  type MockDelta,
+  type Mocker,
+  type MockerConfig,
+} from '@busbar/mocker';
 import { limit, type TransferInfo, type WorkerInfo } from '@busbar/protocol';
+import { refuse, refuseShape } from './admission.ts';
 import { MockTransfer } from './mock-transfer.ts';
 import { Pacer } from './pacer.ts';
 import type {
@@ -30,9 +37,6 @@ export interface MockEngineOptions {
   /** How long staged KV waits for its fetch to begin; absent takes the limit of the wire. */
   stagedKvMs?: number;
 }
-
-/** Qwen3-0.6B: 28 layers of 8 KV heads of size 128 in two bytes, keys and values. */
-export const DEFAULT_KV_BYTES_PER_TOKEN = 114_688;
 
 /**
  * The model may lag behind the clock by this much and catch up; what is lost beyond it (a suspended machine) is lost, so that
@@ -184,25 +188,13 @@ class MockEngine implements Engine {
   }
 
   #refuse(request: EngineRequest): SubmitResult | undefined {
-    const refuse = (
-      code: 'WORKER_TOO_LONG' | 'WORKER_BAD_REQUEST' | 'WORKER_FAULT',
-      message: string,
-    ): SubmitResult => ({ kind: 'refused', code, message, retryable: code === 'WORKER_FAULT' });
     if (this.#sink === undefined || this.#isStopping) {
       return refuse('WORKER_FAULT', 'the engine does not run');
     }
-    if (request.tokens.length === 0) return refuse('WORKER_BAD_REQUEST', 'the prompt is empty');
-    if (request.maxTokens < 1) return refuse('WORKER_BAD_REQUEST', 'maxTokens is below 1');
     if (this.#keys.has(request.key)) return refuse('WORKER_BAD_REQUEST', 'the key is in use');
-    if (request.tokens.length >= this.#mocker.contextTokens) {
-      const text = `${request.tokens.length} prompt tokens leave no room in a context of ${this.#mocker.contextTokens}`;
-      return refuse('WORKER_TOO_LONG', text);
-    }
-    const { stageKv, kvSource } = request;
-    if (stageKv === undefined && kvSource === undefined) return undefined;
-    if (stageKv !== undefined && kvSource !== undefined) {
-      return refuse('WORKER_BAD_REQUEST', 'a request stages KV or fetches it, not both');
-    }
+    const refusal = refuseShape(request, this.#mocker.contextTokens);
+    if (refusal !== undefined) return refusal;
+    if (request.stageKv === undefined && request.kvSource === undefined) return undefined;
     const reason =
       this.#transfer === undefined
         ? 'this engine exchanges no KV'

@@ -53,7 +53,7 @@ export class MockTransfer {
     this.#options = options;
     this.#events = events;
     this.#blockBytes = options.blockSize * options.kvBytesPerToken;
-    assert(this.#blockBytes <= 1_073_741_824, 'a block has at most 1 GiB');
+    assert(this.#blockBytes <= limit('kvBlockBytes'), 'a block fits into the wire');
     this.#staged = new StagedStore(options.stagedKvMs, (key, how) => {
       this.#forgetStaging(key);
       events.onStagedEnd(key, how);

@@ -1,3 +1,3 @@
 export { createMocker } from './mocker.ts';
-export { PROFILES, profileByName } from './profiles.ts';
+export { DEFAULT_KV_BYTES_PER_TOKEN, PROFILES, profileByName } from './profiles.ts';
 export type * from './types.ts';

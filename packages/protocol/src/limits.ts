@@ -95,6 +95,11 @@ export const LIMITS = {
     value: 120_000,
     reason: '13 GB over 1 Gbit/s; a slower one helps nobody who waits for a first token',
   },
+  /** Bytes of one block of KV that is moved block by block. */
+  kvBlockBytes: {
+    value: 1_073_741_824,
+    reason: 'the largest models keep megabytes for a token; a block above it is a mistake',
+  },
   /** Bytes of the parameters of one transfer. */
   transferParamsBytes: {
     value: 262_144,

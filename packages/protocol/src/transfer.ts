@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { parse, parseJson } from './frame.ts';
+import { limit } from './limits.ts';
 
 /** Ways in which the KV of a prompt goes from a prefill worker to a decode worker. */
 export const TRANSFER_PROTOCOLS = ['nixl', 'mooncake', 'tcp'] as const;
@@ -54,7 +55,7 @@ const tcpParamsSchema = z.object({
   endpoint: endpointSchema,
   /** Full and partial blocks of the prompt, in order. */
   blocks: z.int().min(1).max(1_000_000),
-  blockBytes: z.int().min(1).max(1_073_741_824),
+  blockBytes: z.int().min(1).max(limit('kvBlockBytes')),
 });
 
 /** How to fetch the KV of one prefilled prompt: made by the prefill worker, passed on as it is, used by the decode worker. */

@@ -69,21 +69,3 @@ function samplingFields(sampling: Sampling): Record<string, unknown> {
   for (const name of Object.keys(fields)) if (fields[name] === undefined) delete fields[name];
   return fields;
 }
-
-/** What asks a prefill engine to keep the KV. The long form: some versions want every field. */
-export function stageParams(
-  protocol: 'nixl' | 'mooncake',
-  transferId: string,
-): Record<string, unknown> {
-  if (protocol === 'mooncake') {
-    return { do_remote_decode: true, do_remote_prefill: false, transfer_id: transferId };
-  }
-  return {
-    do_remote_decode: true,
-    do_remote_prefill: false,
-    remote_engine_id: null,
-    remote_block_ids: null,
-    remote_host: null,
-    remote_port: null,
-  };
-}

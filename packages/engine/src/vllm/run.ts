@@ -1,4 +1,4 @@
-import { limit, parseTransferParams, type TransferParams } from '@busbar/protocol';
+import { limit, type TransferParams } from '@busbar/protocol';
 import type { EngineDelta, EngineRequest, FetchReport } from '../port.ts';
 import {
   type AnswerError,
@@ -23,7 +23,7 @@ export interface RunHost {
   /** What the engine answered to a prefill leg; undefined: it cannot stage. Throws with a sentence when it is incomplete. */
   transferOf(run: Run, params: unknown): TransferParams | undefined;
   /** The engine did not answer, or broke off: it may be gone. */
-  brokeOff(run: Run, reason: string): void;
+  brokeOff(reason: string): void;
 }
 
 /** One request that the engine works on, from its submission to its one end. */
@@ -187,7 +187,7 @@ export class Run implements StreamHandler {
 
   #breakOff(reason: string): void {
     this.end('error', { code: 'WORKER_FAULT', message: reason, retryable: true });
-    this.#host.brokeOff(this, reason);
+    this.#host.brokeOff(reason);
   }
 
   #fail({ message, status }: AnswerError): void {
@@ -237,19 +237,4 @@ function errorOf(
   if (status === 404) return { code: 'WORKER_BAD_REQUEST', message, retryable: true };
   if (status === 429 || status === 503) return { code: 'WORKER_FULL', message, retryable: true };
   return { code: 'WORKER_FAULT', message, retryable: true };
-}
-
-/** Validated and complete, or throws. Fields that nobody here knows pass as they are. */
-export function nixlTransfer(params: unknown, needsRequestId: boolean): TransferParams {
-  const transfer = parseTransferParams({ protocol: 'nixl', params });
-  if (
-    needsRequestId &&
-    transfer.protocol === 'nixl' &&
-    transfer.params.remote_request_id === undefined
-  ) {
-    throw new Error(
-      'the transfer parameters lack remote_request_id; a decode engine would die of them',
-    );
-  }
-  return transfer;
 }

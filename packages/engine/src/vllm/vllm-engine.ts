@@ -1,5 +1,6 @@
 import { messageOf } from '@busbar/base';
 import { type KvSource, limit, type TransferParams, type WorkerInfo } from '@busbar/protocol';
+import { refuse } from '../admission.ts';
 import type {
   Engine,
   EngineDelta,
@@ -9,7 +10,7 @@ import type {
   FetchReport,
   SubmitResult,
 } from '../port.ts';
-import { needsRequestId, refuse, refuseRequest } from './admission.ts';
+import { refuseRequest } from './admission.ts';
 import type { ChildEnd } from './child-process.ts';
 import {
   isReachable,
@@ -28,11 +29,12 @@ import { VllmError } from './errors.ts';
 import type { KvEventsProblem } from './kv-events/index.ts';
 import { LoadMeter } from './load-meter.ts';
 import type { VllmEngineOptions } from './options.ts';
-import { requestBody, stageParams, TOKEN_API_PATHS } from './request-body.ts';
-import { nixlTransfer, Run, type RunHost } from './run.ts';
+import { requestBody, TOKEN_API_PATHS } from './request-body.ts';
+import { Run, type RunHost } from './run.ts';
 import { openSession, type Session } from './session.ts';
 import { StagedKv } from './staged-kv.ts';
 import { StepGatherer } from './step-gatherer.ts';
+import { mooncakeTransfer, nixlTransfer, stageParams } from './transfer-params.ts';
 import { changedFacts } from './worker-info.ts';
 
 const NOT_RUNNING = refuse('WORKER_FAULT', 'the engine does not run');
@@ -193,27 +195,18 @@ class VllmEngine implements Engine, RunHost {
     const { transfer } = this.#session?.info ?? {};
     const { stageKv } = run.request;
     if (transfer?.protocol === 'mooncake' && stageKv !== undefined) {
-      return {
-        protocol: 'mooncake',
-        params: {
-          do_remote_prefill: true,
-          do_remote_decode: false,
-          remote_bootstrap_addr: transfer.bootstrapAddr ?? '',
-          remote_engine_id: transfer.engineId ?? '',
-          transfer_id: stageKv.transferId,
-        },
-      };
+      return mooncakeTransfer(transfer, stageKv.transferId);
     }
     if (params === undefined) {
       this.#warn('this vLLM has no KV connector: it is no prefill worker');
       return undefined;
     }
-    const parsed = nixlTransfer(params, needsRequestId(this.#session?.facts.version ?? ''));
-    if (parsed.protocol === 'nixl') this.#onEngineId(parsed.params.remote_engine_id);
+    const parsed = nixlTransfer(params, this.#session?.facts.version ?? '');
+    this.#onEngineId(parsed.params.remote_engine_id);
     return parsed;
   }
 
-  brokeOff(_run: Run, reason: string): void {
+  brokeOff(reason: string): void {
     if (!this.#isStopping) void this.#checkEngine(reason);
   }
 

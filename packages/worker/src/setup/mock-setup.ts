@@ -1,6 +1,7 @@
 import { assert } from '@busbar/base';
-import { createMockEngine, DEFAULT_KV_BYTES_PER_TOKEN } from '@busbar/engine';
-import { profileByName } from '@busbar/mocker';
+import { createMockEngine } from '@busbar/engine';
+import { DEFAULT_KV_BYTES_PER_TOKEN, profileByName } from '@busbar/mocker';
+import { limit } from '@busbar/protocol';
 import { type ServiceContext, ServiceError } from '@busbar/service';
 import { loadTokenizer } from '@busbar/tokenizer';
 import type { WorkerConfig } from '../config.ts';
@@ -13,8 +14,6 @@ import { transferAddress } from './transfer-address.ts';
 const MODEL = 'busbar-mock';
 const BLOCK_SIZE = 16;
 const CONTEXT_TOKENS = 32_768;
-/** Of one block, on the wire. */
-const MAX_BLOCK_BYTES = 1_073_741_824;
 const STOP_MS = 3_000;
 
 /** The mock engine of a configuration. The tokenizer writes its script. */
@@ -30,7 +29,7 @@ export async function setUpMock(
   const profile = profileByName(config.profile);
   assert(profile !== undefined, 'the configuration admits known profiles only');
   const { kvBytesPerToken = DEFAULT_KV_BYTES_PER_TOKEN, blockSize = BLOCK_SIZE } = config;
-  if (kvBytesPerToken * blockSize > MAX_BLOCK_BYTES) {
+  if (kvBytesPerToken * blockSize > limit('kvBlockBytes')) {
     const message = `BUSBAR_BLOCK_SIZE ${blockSize} and BUSBAR_KV_BYTES_PER_TOKEN ${kvBytesPerToken} make blocks above 1 GiB.`;
     throw new ServiceError('SERVICE_CONFIG', message);
   }
