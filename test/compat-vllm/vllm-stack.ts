@@ -151,6 +151,8 @@ export class VllmStack implements AsyncDisposable {
         BUSBAR_NAMESPACE: NAMESPACE,
         BUSBAR_ID: id,
         BUSBAR_ADMIN_PORT: `${adminPort}`,
+        // Services refuse variables that they do not know.
+        BUSBAR_VLLM_LAB: undefined,
         ...(role === 'frontend' ? { BUSBAR_HTTP_PORT: `${port}` } : {}),
         ...(role === 'decode' || role === 'prefill' ? { BUSBAR_VLLM_PORT: `${port}` } : {}),
         ...env,
