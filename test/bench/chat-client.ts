@@ -6,6 +6,8 @@ export interface ChatSample {
   totalMs: number;
   /** SSE events that carried text. */
   chunks: number;
+  /** Longest time between two of them. */
+  maxGapMs: number;
   promptTokens: number;
   cachedTokens: number;
   /** Undefined when the stream ended as it must: a finish reason, then [DONE]. */
@@ -43,6 +45,7 @@ export function chat(options: ChatOptions): Promise<ChatSample> {
       ttftMs: 0,
       totalMs: 0,
       chunks: 0,
+      maxGapMs: 0,
       promptTokens: 0,
       cachedTokens: 0,
       error: 'stream ended without [DONE]',
@@ -62,12 +65,13 @@ export function chat(options: ChatOptions): Promise<ChatSample> {
       },
       (response) => {
         let rest = '';
+        const times = { started, last: 0 };
         response.setEncoding('utf8');
         response.on('data', (text: string) => {
           rest += text;
           const cut = rest.lastIndexOf('\n\n');
           if (cut < 0) return;
-          readEvents(rest.slice(0, cut), sample, started);
+          readEvents(rest.slice(0, cut), sample, times);
           rest = rest.slice(cut + 2);
         });
         response.on('end', () =>
@@ -86,7 +90,11 @@ export function chat(options: ChatOptions): Promise<ChatSample> {
   });
 }
 
-function readEvents(text: string, sample: ChatSample, started: number): void {
+function readEvents(
+  text: string,
+  sample: ChatSample,
+  times: { readonly started: number; last: number },
+): void {
   for (const event of text.split('\n\n')) {
     if (!event.startsWith('data: ')) continue;
     if (event === 'data: [DONE]') {
@@ -98,7 +106,10 @@ function readEvents(text: string, sample: ChatSample, started: number): void {
       continue;
     }
     if (event.includes('"content":"') && !event.includes('"content":""')) {
-      if (sample.chunks === 0) sample.ttftMs = performance.now() - started;
+      const now = performance.now();
+      if (sample.chunks === 0) sample.ttftMs = now - times.started;
+      else sample.maxGapMs = Math.max(sample.maxGapMs, now - times.last);
+      times.last = now;
       sample.chunks++;
     }
     if (event.includes('"usage":{')) {
