@@ -95,7 +95,8 @@ class Core implements RouterCore {
     const effects = this.#begin(nowMs);
     const known = this.#table.get(workerId);
     if (known !== undefined) {
-      if (known.epoch === epoch && JSON.stringify(known.info) === JSON.stringify(info)) {
+      if (known.epoch === epoch && isSameButAdapters(known.info, info)) {
+        known.info = info;
         known.heardMs = nowMs;
         known.refreshOpen();
         this.#drain(nowMs, effects);
@@ -346,6 +347,11 @@ class Core implements RouterCore {
     const isServed = this.#table.pool(event.request.model) !== undefined;
     effects.push(rejectLate(event.key, refusal, isServed));
   }
+}
+
+/** Adapters come and go while a worker runs; anything else makes it another one. */
+function isSameButAdapters(before: WorkerInfo, after: WorkerInfo): boolean {
+  return JSON.stringify({ ...before, loras: [] }) === JSON.stringify({ ...after, loras: [] });
 }
 
 /** Whether the hashes can be of blocks of this size. The last block may be left out: engines compute the last token anyway. */

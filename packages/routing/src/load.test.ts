@@ -140,6 +140,23 @@ suite('admission', () => {
     }
   });
 
+  test('hears of adapters that come and go, and forgets nothing else of the worker', () => {
+    const bench = benchOf();
+    bench.join('w4');
+    const placed = bench.place(chain('a', 4), { excluded: THREE });
+    const tell = (loras: string[]): void => {
+      const info = { ...bench.info, loras };
+      bench.run(bench.core.onWorkerJoined('w4', 1, info, bench.nowMs));
+    };
+    tell(['sql']);
+    assert.equal(bench.place(chain('b', 4), { lora: 'sql' }).workerId, 'w4');
+    assert.equal(bench.view('w4').bookedRequests, 2);
+    bench.end(placed);
+    tell([]);
+    assert.equal(replyOf(bench.ask(chain('c', 4), { lora: 'sql' }))?.kind, 'reject');
+    assert.equal(bench.view('w4').bookedRequests, 1);
+  });
+
   test('lets requests wait for workers that are silent, and places them in order when one is back', () => {
     const bench = benchOf();
     bench.nowMs = 1_000;

@@ -223,6 +223,7 @@ export interface WorkerView {
  * simulator drive this same object.
  */
 export interface RouterCore {
+  /** Also for a worker that is here and says something new of itself: other adapters leave all else as it is. */
   onWorkerJoined(workerId: string, epoch: number, info: WorkerInfo, nowMs: number): RouterEffect[];
   onWorkerLeft(workerId: string, nowMs: number): RouterEffect[];
   onLoad(workerId: string, load: WorkerLoad, nowMs: number): RouterEffect[];

@@ -31,7 +31,8 @@ export class WorkerRow {
   readonly workerId: string;
   /** Small integer of this row, reused after it left. */
   readonly slot: number;
-  readonly info: WorkerInfo;
+  /** Only its adapters change. */
+  info: WorkerInfo;
   readonly capacityBlocks: number;
   epoch: number;
   load: WorkerLoad | undefined;

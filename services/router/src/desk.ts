@@ -125,6 +125,11 @@ export class Desk {
     this.#carryOut(this.#parts.core.onWorkerJoined(workerId, epoch, info, nowMs));
   }
 
+  onWorkerChanged(workerId: string, epoch: number, info: WorkerInfo): void {
+    this.#context.log.info({ workerId, loras: info.loras }, 'worker changed');
+    this.#carryOut(this.#parts.core.onWorkerJoined(workerId, epoch, info, this.#now()));
+  }
+
   onWorkerLeft(workerId: string, wasDraining: boolean): void {
     this.#context.log.info({ workerId, wasDraining }, 'worker left');
     this.stats.delete(workerId);

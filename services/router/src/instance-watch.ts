@@ -5,6 +5,8 @@ import { LeaseGrace } from '@busbar/service';
 /** What a router needs to know of other processes. */
 export interface InstanceListener {
   onWorkerJoined(workerId: string, epoch: number, info: WorkerInfo): void;
+  /** A worker that joined says something else of itself: it has other adapters, say. */
+  onWorkerChanged(workerId: string, epoch: number, info: WorkerInfo): void;
   /** `wasDraining` tells a worker that left in good order from one that died. */
   onWorkerLeft(workerId: string, wasDraining: boolean): void;
   onFrontendLeft(frontendId: string): void;
@@ -58,9 +60,14 @@ export class InstanceWatch {
     if (before !== undefined && before.epoch !== instance.epoch) this.#leave(key);
     this.#known.set(key, instance);
     if (instance.state !== 'ready' || instance.worker === undefined) return;
-    if (instance.role !== instance.worker.role || this.#joined.has(key)) return;
-    this.#joined.add(key);
-    this.#listener.onWorkerJoined(instance.id, instance.epoch, instance.worker);
+    if (instance.role !== instance.worker.role) return;
+    const { id, epoch, worker } = instance;
+    if (!this.#joined.has(key)) {
+      this.#joined.add(key);
+      this.#listener.onWorkerJoined(id, epoch, worker);
+    } else if (JSON.stringify(before?.worker) !== JSON.stringify(worker)) {
+      this.#listener.onWorkerChanged(id, epoch, worker);
+    }
   }
 
   #expire(key: string): void {

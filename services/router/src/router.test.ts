@@ -3,7 +3,12 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hashBlocks, hashSeed } from '@busbar/blocks';
 import { BusError } from '@busbar/bus';
-import { decodeRouteReply, encodeInstance, instanceKey } from '@busbar/protocol';
+import {
+  decodeRouteReply,
+  encodeInstance,
+  encodeRouteRequest,
+  instanceKey,
+} from '@busbar/protocol';
 import { until } from '@busbar/service/testing';
 import { instanceOf, prompt, withStage } from './stage.testing.ts';
 
@@ -52,6 +57,32 @@ test('events, a gap, a late event of an earlier life and a returning name', () =
     await until('one block', () => views()[0]?.indexedBlocks === 1);
     const reply = await place(prompt(320));
     assert.ok(reply.kind === 'place' && reply.expectedCachedTokens <= 16);
+  }));
+
+test('adapters that a running worker loads and unloads are known at once', () =>
+  withStage(async ({ worker, router, bus, context }) => {
+    const w1 = worker('w1');
+    await w1.join();
+    await router();
+    const ask = async (): Promise<string> => {
+      const request = {
+        model: 'm',
+        frontendId: 'f1',
+        promptTokens: 32,
+        maxTokens: 8,
+        deadlineMs: 500,
+        lora: 'sql',
+      };
+      const data = encodeRouteRequest(request, hashBlocks(prompt(32), 16, hashSeed()));
+      const answer = await bus.request(context.subjects.route('m'), data, { timeoutMs: 3_000 });
+      return decodeRouteReply(answer.data).kind;
+    };
+    assert.equal(await ask(), 'reject');
+    await w1.join({ loras: ['sql'] });
+    await until('the adapter', async () => (await ask()) === 'place');
+    await w1.join({ loras: [] });
+    await until('its end', async () => (await ask()) === 'reject');
+    assert.equal(w1.syncs, 1);
   }));
 
 test('missing KV events degrade readiness, are counted and said again and again', () =>
