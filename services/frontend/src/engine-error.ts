@@ -2,17 +2,20 @@ import { AppError } from '@busbar/base';
 import type { StreamDelta } from '@busbar/protocol';
 import { FrontendError } from './errors.ts';
 
-/** Why a stream ended with `error` or `cancelled`. An engine's own codes count as WORKER_FAULT, but for the loss of KV. */
+/** What an engine may find of a request that it has begun: mistakes of the client, no room, the loss of KV. */
+const KNOWN = new Set(['WORKER_BAD_REQUEST', 'WORKER_TOO_LONG', 'WORKER_FULL', 'WORKER_KV_LOST']);
+
+/** Why a stream ended with `error` or `cancelled`. All other codes count as WORKER_FAULT. */
 export function engineError(delta: StreamDelta): AppError {
   if (delta.finish === 'cancelled') {
     const message = 'the worker stopped the stream';
     return new FrontendError('FRONTEND_WORKER_LOST', message, { retryable: true });
   }
-  const { code, message = 'engine error', retryable = false } = delta.error ?? {};
-  return new AppError(code === 'WORKER_KV_LOST' ? code : 'WORKER_FAULT', message, { retryable });
+  const { code = '', message = 'engine error', retryable = false } = delta.error ?? {};
+  return new AppError(KNOWN.has(code) ? code : 'WORKER_FAULT', message, { retryable });
 }
 
-/** True when a worker refused the work: it never began, and nothing has to be stopped. */
+/** True when a worker refused the work: no token came of it, and nothing has to be stopped. */
 export function isRefusal({ code }: AppError): boolean {
   return code.startsWith('WORKER_') && code !== 'WORKER_FAULT' && code !== 'WORKER_KV_LOST';
 }
