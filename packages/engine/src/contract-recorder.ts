@@ -126,16 +126,19 @@ export function cachedTokensOf(deltas: readonly EngineDelta[]): number | undefin
   return told[0]?.cachedTokens;
 }
 
+/** `high:low` of each block, to be compared and looked up. */
 export function blockNames(hashes: Uint32Array): string[] {
   const names: string[] = [];
   for (let at = 0; at < hashes.length; at += 2) names.push(`${hashes[at + 1]}:${hashes[at]}`);
   return names;
 }
 
+/** Tokens that any vocabulary of 60 has; prompts with another `salt` share no block. */
 export function prompt(length: number, salt = 0): Uint32Array {
   return Uint32Array.from({ length }, (_, at) => 10 + ((at * 7 + salt * 131) % 50));
 }
 
+/** A request that goes on to its `maxTokens`, unless `more` says otherwise. */
 export function request(
   key: number,
   tokens: Uint32Array,

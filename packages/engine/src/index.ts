@@ -9,6 +9,7 @@ export { VLLM_ERRORS, VllmError, type VllmErrorCode } from './vllm/errors.ts';
 export type * from './vllm/host-checks.ts';
 export { findLeftovers, judgeHost } from './vllm/host-checks.ts';
 export { gatherHostFacts, type HostQuestion } from './vllm/host-facts.ts';
+export { hubFolder } from './vllm/hub-folder.ts';
 export type * from './vllm/options.ts';
 export { VLLM_PHASES } from './vllm/options.ts';
 export { createVllmEngine } from './vllm/vllm-engine.ts';

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { VllmError } from './errors.ts';
+import { parseStat } from './proc-stat.ts';
 
 const GUARD = join(import.meta.dirname, 'group-guard.sh');
 /** How long a group may take to vanish after SIGKILL: only processes in uninterruptible I/O take longer than a moment. */
@@ -116,10 +117,8 @@ function isGroupAlive(group: number): boolean {
 
 function isMember(pid: string, group: number): boolean {
   try {
-    const stats = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // Behind the name, which may hold anything: state, parent, group.
-    const [state, , own] = stats.slice(stats.lastIndexOf(')') + 2).split(' ');
-    return Number(own) === group && state !== 'Z' && state !== 'X';
+    const { state, groupId } = parseStat(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+    return groupId === group && state !== 'Z' && state !== 'X';
   } catch {
     return false;
   }

@@ -34,15 +34,18 @@ export async function loadLora(http: VllmHttp, name: string, path: string): Prom
   return readLoras(http);
 }
 
+/** Unloads an adapter; resolves to the names of those that are left. */
 export async function unloadLora(http: VllmHttp, name: string): Promise<string[]> {
   await command(http, '/v1/unload_lora_adapter', { lora_name: name }, LORA_TIMEOUT_MS);
   return readLoras(http);
 }
 
+/** Frees the accelerator's memory; requests that run are the caller's to end before. */
 export function putToSleep(http: VllmHttp, level: 1 | 2): Promise<void> {
   return command(http, `/sleep?level=${level}`, undefined, SLEEP_TIMEOUT_MS);
 }
 
+/** Resolves when requests can be taken again. */
 export function wakeUp(http: VllmHttp): Promise<void> {
   return command(http, '/wake_up', undefined, SLEEP_TIMEOUT_MS);
 }
@@ -67,6 +70,7 @@ export async function resetPrefixCache({ http, kv, tokenApi, facts }: Session): 
   await http.exchange('POST', TOKEN_API_PATHS[tokenApi], JSON.parse(body));
 }
 
+/** All of the engine's metrics as Prometheus text. */
 export async function metricsText(http: VllmHttp): Promise<string> {
   return (await http.exchange('GET', '/metrics')).text;
 }

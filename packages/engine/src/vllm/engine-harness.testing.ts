@@ -2,10 +2,13 @@
 import assert from 'node:assert/strict';
 import { after } from 'node:test';
 import type { WorkerInfo } from '@busbar/protocol';
+import { request as contractRequest, prompt } from '../contract-recorder.ts';
 import type { Engine, EngineDelta, EngineRequest, EngineSink } from '../port.ts';
 import { FakeVllm, type FakeVllmOptions } from './fake-vllm.testing.ts';
 import type { VllmEngineOptions } from './options.ts';
 import { createVllmEngine } from './vllm-engine.ts';
+
+export { prompt };
 
 const clock = { monotonicMs: () => performance.now(), wallMs: () => Date.now() };
 const SIZES = { blockSize: 16, kvBlocks: 64, contextTokens: 512 };
@@ -90,21 +93,9 @@ export async function until(holds: () => boolean): Promise<void> {
   }
 }
 
-export function prompt(length: number, salt = 0): Uint32Array {
-  return Uint32Array.from({ length }, (_, at) => 10 + ((at * 7 + salt * 131) % 50));
-}
-
+/** A request of the contract suite with a prompt of its own. */
 export function request(key: number, more: Partial<EngineRequest> = {}): EngineRequest {
-  return {
-    key,
-    tokens: prompt(40),
-    maxTokens: 8,
-    minTokens: 0,
-    ignoreEos: true,
-    stopTokenIds: [],
-    sampling: {},
-    ...more,
-  };
+  return contractRequest(key, prompt(40), more);
 }
 
 /** Runs `use` with an engine on a fake of its own. */

@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process';
 import { readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { homedir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { GpuFacts, HostFacts, ProcessFact } from './host-checks.ts';
+import { hubFolder } from './hub-folder.ts';
+import { parseStat } from './proc-stat.ts';
 
 const run = promisify(execFile);
 const NVIDIA_SMI_TIMEOUT_MS = 5_000;
@@ -49,12 +50,11 @@ async function readProcess(pid: string): Promise<ProcessFact | undefined> {
       readFile(`/proc/${pid}/stat`, 'utf8'),
       readFile(`/proc/${pid}/cmdline`, 'utf8'),
     ]);
-    // The second field is the name in parentheses, and may hold anything.
-    const fields = stats.slice(stats.lastIndexOf(')') + 2).split(' ');
+    const { parentPid, groupId } = parseStat(stats);
     return {
       pid: Number(pid),
-      parentPid: Number(fields[1]),
-      groupId: Number(fields[2]),
+      parentPid,
+      groupId,
       command: command.replaceAll('\0', ' ').trim().slice(0, COMMAND_CHARS),
     };
   } catch {
@@ -93,12 +93,6 @@ async function findHeldLocks(
       }),
   );
   return held.filter(({ pids }) => pids.length > 0);
-}
-
-function hubFolder(env: HostQuestion['env']): string {
-  const home =
-    env['HF_HOME'] ?? join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'huggingface');
-  return env['HF_HUB_CACHE'] ?? join(home, 'hub');
 }
 
 /** Lines such as `1: FLOCK  ADVISORY  WRITE 4242 08:01:1835019 0 EOF`, by inode. */

@@ -1,6 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { hubFolder } from '@busbar/engine';
 import type { Env } from './port.ts';
 
 /**
@@ -10,13 +10,7 @@ import type { Env } from './port.ts';
 export async function findModelFolder(name: string, env: Env): Promise<string | undefined> {
   if (await isFolder(name)) return name;
   if (!/^[\w.-]+\/[\w.-]+$/.test(name)) return undefined;
-  const cache =
-    env['HF_HUB_CACHE'] ??
-    join(
-      env['HF_HOME'] ?? join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'huggingface'),
-      'hub',
-    );
-  const model = join(cache, `models--${name.replace('/', '--')}`);
+  const model = join(hubFolder(env), `models--${name.replace('/', '--')}`);
   const revision = await readFile(join(model, 'refs', 'main'), 'utf8').catch(() => undefined);
   if (revision === undefined || !/^\w+$/.test(revision.trim())) return undefined;
   const folder = join(model, 'snapshots', revision.trim());
