@@ -95,6 +95,7 @@ export {
   type TransferInfo,
   type TransferParams,
   type TransferProtocol,
+  transferParamsBytes,
 } from './transfer.ts';
 export {
   decodeCancel,

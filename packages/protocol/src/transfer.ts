@@ -117,6 +117,11 @@ export function decodeLinkRecord(bytes: Uint8Array): LinkRecord {
   return parse(linkRecordSchema, parseJson(bytes));
 }
 
+/** Bytes of the parameters as JSON, as they go over the bus; at most the limit `transferParamsBytes`. */
+export function transferParamsBytes(transfer: TransferParams): number {
+  return textEncoder.encode(JSON.stringify(transfer)).length;
+}
+
 /** Throws ProtocolError unless `value` is complete: an engine that is given half of it may hang or die. */
 export function parseTransferParams(value: unknown): TransferParams {
   return parse(transferParamsSchema, value);

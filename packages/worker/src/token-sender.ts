@@ -1,9 +1,19 @@
 import type { EngineDelta } from '@busbar/engine';
-import { encodeTokenBatch, limit, type StreamDelta, type TransferParams } from '@busbar/protocol';
+import {
+  encodeTokenBatch,
+  limit,
+  type StreamDelta,
+  type TransferParams,
+  transferParamsBytes,
+} from '@busbar/protocol';
 import type { WorkerMetrics } from './metrics.ts';
 import type { Peer, Stream, Streams } from './streams.ts';
 
 const ROW_BYTES = 16;
+/** Of a row's error or transfer, as JSON with the stream id: names and braces. */
+const EXTRA_BYTES = 128;
+/** A character of a message is up to three bytes in UTF-8. */
+const CHAR_BYTES = 3;
 const TRANSFER_TOO_LARGE = {
   code: 'WORKER_FAULT',
   message: 'the parameters of the transfer are larger than a message may carry',
@@ -12,7 +22,7 @@ const TRANSFER_TOO_LARGE = {
 
 /** Such parameters are not sent: the stream ends with an error, and the KV has to be given up. */
 export function isTransferTooLarge(transfer: TransferParams): boolean {
-  return transferBytes(transfer) > limit('transferParamsBytes');
+  return transferParamsBytes(transfer) > limit('transferParamsBytes');
 }
 
 /** Sends what an engine step produced: one message for each frontend that has a stream in it. */
@@ -103,12 +113,8 @@ function addTransfer(row: StreamDelta, transfer: TransferParams): void {
 }
 
 function sizeOf(row: StreamDelta): number {
-  const errorBytes = row.error === undefined ? 0 : 128 + row.error.message.length * 3;
-  const extraBytes = row.transfer === undefined ? errorBytes : transferBytes(row.transfer);
-  return ROW_BYTES + row.tokens.length * 4 + extraBytes;
-}
-
-/** As JSON, in UTF-8, with the stream id around it. */
-function transferBytes(transfer: TransferParams): number {
-  return 32 + Buffer.byteLength(JSON.stringify(transfer));
+  let bytes = ROW_BYTES + row.tokens.length * 4;
+  if (row.error !== undefined) bytes += EXTRA_BYTES + row.error.message.length * CHAR_BYTES;
+  if (row.transfer !== undefined) bytes += EXTRA_BYTES + transferParamsBytes(row.transfer);
+  return bytes;
 }

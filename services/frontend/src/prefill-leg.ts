@@ -1,5 +1,11 @@
 import type { AppError } from '@busbar/base';
-import { type KvSource, limit, type StreamDelta, type TransferParams } from '@busbar/protocol';
+import {
+  type KvSource,
+  limit,
+  type StreamDelta,
+  type TransferParams,
+  transferParamsBytes,
+} from '@busbar/protocol';
 import type { BookingEnd, PrefillPlace } from './bookings.ts';
 import type { Candidate } from './candidate.ts';
 import { engineError, isRefusal } from './engine-error.ts';
@@ -7,7 +13,6 @@ import { FrontendError } from './errors.ts';
 import type { SplitOutcome } from './metrics.ts';
 import type { StreamOwner } from './stream-owner.ts';
 
-const encoder = new TextEncoder();
 /** What a message holds of the source of KV beside the transfer's own parameters. */
 const SOURCE_BYTES = 1_024;
 
@@ -139,7 +144,7 @@ export class PrefillLeg implements StreamOwner {
   }
 
   #onEnd(transfer: TransferParams | undefined, nowMs: number): void {
-    const bytes = transfer === undefined ? 0 : encoder.encode(JSON.stringify(transfer)).length;
+    const bytes = transfer === undefined ? 0 : transferParamsBytes(transfer);
     if (transfer === undefined || bytes > limit('transferParamsBytes')) {
       const reason = transfer === undefined ? 'no word' : `${bytes} bytes`;
       const message = `worker ${this.workerId} ended with ${reason} of how to fetch the KV`;
