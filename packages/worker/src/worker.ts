@@ -25,7 +25,7 @@ import { KvPublisher } from './kv-publisher.ts';
 import { KvSnapshots } from './kv-snapshots.ts';
 import type { LoadFacts } from './load-reporter.ts';
 import type { WorkerMetrics } from './metrics.ts';
-import { StagedKv } from './staged-kv.ts';
+import { StagedRequests } from './staged-requests.ts';
 import { type Stream, Streams } from './streams.ts';
 import { isTransferTooLarge, TokenSender } from './token-sender.ts';
 import { badRequest, type Work, WorkIntake } from './work-intake.ts';
@@ -51,7 +51,7 @@ export class Worker implements EngineSink {
   readonly #engine: Engine;
   readonly #metrics: WorkerMetrics;
   readonly #streams: Streams;
-  readonly #staged = new StagedKv();
+  readonly #staged = new StagedRequests();
   readonly #fetches: FetchMeter;
   readonly #tokens: TokenSender;
   readonly #kv: KvPublisher;

@@ -1,5 +1,5 @@
-/** Whose KV waits here to be fetched: engine keys by frontend and stream id of the prefill leg, and back. */
-export class StagedKv {
+/** Requests whose KV waits here to be fetched: engine keys by frontend and stream id of the prefill leg, and back. */
+export class StagedRequests {
   readonly #byFrontend = new Map<string, Map<number, number>>();
   readonly #byKey = new Map<number, { frontendId: string; streamId: number }>();
 
