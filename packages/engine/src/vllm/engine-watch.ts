@@ -4,15 +4,20 @@ const EVERY_MS = 1_000;
 
 /**
  * Which requests have waited too long. A request that waits for its first token while others get theirs is queued, not stuck; one
- * whose tokens stop while others go on is stuck; and when nothing comes for anybody, all are.
+ * whose tokens stop while others go on is stuck; and when nothing comes for anybody, all are. Fetches have a limit of their own.
  */
 export function findStuck(runs: Iterable<Run>, nowMs: number, silenceMs: number): Run[] {
-  const all = [...runs];
+  const all = [...runs].filter((run) => !run.isFetching);
   const lastHeardMs = Math.max(...all.map((run) => run.lastHeardMs));
   if (nowMs - lastHeardMs >= silenceMs) return all;
   return all.filter(
     (run) => run.firstTokenMs !== undefined && nowMs - run.lastHeardMs >= silenceMs,
   );
+}
+
+/** Which requests wait for KV that does not come: the engine itself would wait for ever, and others may go on meanwhile. */
+export function findOverdueFetches(runs: Iterable<Run>, nowMs: number): Run[] {
+  return [...runs].filter((run) => run.isFetching && nowMs >= run.fetchUntilMs);
 }
 
 /** Looks for stuck requests once a second while there are requests. */

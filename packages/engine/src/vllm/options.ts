@@ -84,6 +84,8 @@ export interface VllmEngineOptions {
   startTimeoutMs?: number;
   /** No token of any stream for so long fails what runs. Default: the limit `streamSilenceMs`. */
   silenceMs?: number;
+  /** A fetch of KV that has brought no token for so long is given up. Default: the limit `kvFetchMs`. */
+  fetchMs?: number;
   /** From SIGTERM to SIGKILL. Default 10 s. */
   stopGraceMs?: number;
 }

@@ -12,6 +12,7 @@ import type { Answer, StreamHandler } from './vllm-http.ts';
 
 const NO_TOKENS = new Uint32Array(0);
 const DONE = '[DONE]';
+const REFUSALS = new Set(['WORKER_BAD_REQUEST', 'WORKER_FULL']);
 /** A whole answer of one token, with the block ids of a million tokens. */
 const MAX_LEG_BYTES = 4 * limit('transferParamsBytes');
 
@@ -44,6 +45,8 @@ export class Run implements StreamHandler {
   #handle: { destroy(): void } | undefined;
   isOver = false;
   isFetching = false;
+  /** Point of the clock. */
+  fetchUntilMs = 0;
   outputTokens = 0;
   firstTokenMs: number | undefined;
   lastHeardMs: number;
@@ -60,9 +63,16 @@ export class Run implements StreamHandler {
     return this.#cachedTokens;
   }
 
-  /** The engine is about to fetch the KV of the prompt. */
-  beginFetch(): void {
+  /** The engine is about to fetch the KV of the prompt. A token that comes behind `untilMs` may rest on anything. */
+  beginFetch(untilMs: number): void {
     this.isFetching = true;
+    this.fetchUntilMs = untilMs;
+  }
+
+  /** Gives the fetch up, and with it the request. */
+  loseFetch(): void {
+    const message = `the KV of the prompt did not come within ${Math.round(this.fetchUntilMs - this.submittedMs)} ms`;
+    this.end('error', { code: 'WORKER_KV_LOST', message, retryable: true });
   }
 
   /** Takes what cancels the request at the engine. */
@@ -85,6 +95,7 @@ export class Run implements StreamHandler {
   onChunk(chunk: Buffer): void {
     if (this.isOver) return;
     this.lastHeardMs = this.#nowMs();
+    if (this.isFetching && this.lastHeardMs >= this.fetchUntilMs) return this.loseFetch();
     if (this.request.stageKv !== undefined) {
       this.#legBytes += chunk.length;
       if (this.#legBytes > MAX_LEG_BYTES) this.#breakOff('the answer of a prefill is too long');
@@ -132,14 +143,14 @@ export class Run implements StreamHandler {
   #take(part: AnswerPart): void {
     this.#cachedTokens ??= part.cachedTokens;
     if (part.finish === undefined && part.tokens.length === 0) return;
-    const isUnasked = part.finish === 'abort' || part.finish === 'error';
-    if (isUnasked) {
-      const message =
-        part.finish === 'abort'
-          ? 'vLLM aborted the request by itself: it is stopping'
-          : 'vLLM ended the request with an error';
-      this.#fail({ message, status: 503 });
-      return;
+    if (part.finish === 'abort') {
+      return this.#fail({
+        message: 'vLLM aborted the request by itself: it is stopping',
+        status: 503,
+      });
+    }
+    if (part.finish === 'error') {
+      return this.#fail({ message: 'vLLM ended the request with an error', status: 500 });
     }
     const tokens = part.tokens.length === 0 ? NO_TOKENS : Uint32Array.from(part.tokens);
     if (part.finish === undefined) return this.#takeTokens(tokens);
@@ -206,8 +217,12 @@ export class Run implements StreamHandler {
     this.isOver = true;
     this.#held = undefined;
     if (delta.finish === 'cancelled') this.#endFetch({ outcome: 'cancelled', bytes: 0 });
-    else
-      this.#endFetch({ outcome: 'failed', bytes: 0, reason: delta.error?.message ?? delta.finish });
+    else {
+      // A request that the engine does not take says nothing of the way of its KV.
+      const isRefused = delta.error !== undefined && REFUSALS.has(delta.error.code);
+      const outcome = isRefused ? 'cancelled' : 'failed';
+      this.#endFetch({ outcome, bytes: 0, reason: delta.error?.message ?? delta.finish });
+    }
     this.#deliver(delta);
   }
 
@@ -230,11 +245,11 @@ function errorOf(
   if (status === 400 || status === 413 || status === 422) {
     return { code: 'WORKER_BAD_REQUEST', message, retryable: false };
   }
+  if (status === 404) return { code: 'WORKER_BAD_REQUEST', message, retryable: true };
+  if (status === 429 || status === 503) return { code: 'WORKER_FULL', message, retryable: true };
   if (isFetching) {
     const text = `the KV of the prompt could not be fetched: ${message}`;
     return { code: 'WORKER_KV_LOST', message: text, retryable: true };
   }
-  if (status === 404) return { code: 'WORKER_BAD_REQUEST', message, retryable: true };
-  if (status === 429 || status === 503) return { code: 'WORKER_FULL', message, retryable: true };
   return { code: 'WORKER_FAULT', message, retryable: true };
 }

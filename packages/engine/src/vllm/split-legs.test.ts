@@ -11,6 +11,7 @@ import {
   until,
   withEngine,
 } from './engine-harness.testing.ts';
+import type { FakeVllm } from './fake-vllm.testing.ts';
 import type { VllmEngineOptions } from './options.ts';
 import { createVllmEngine } from './vllm-engine.ts';
 
@@ -114,6 +115,42 @@ describe('both legs of a split request', () => {
       },
       {},
       decodeOptions,
+    ));
+
+  test('a fetch that never ends is given up; a decode engine that takes nothing is not the fault of the link', () =>
+    withEngine(
+      (prefill, prefillHeard) =>
+        withEngine(
+          async (engine, heard, fake) => {
+            const bytes = (code: number): FakeVllm['next'] => ({
+              kind: 'bytes',
+              status: code,
+              writes: [Buffer.from(JSON.stringify({ error: { message: 'no', code } }))],
+            });
+            const cases: [FakeVllm['next'], code: string, outcome: string][] = [
+              [{ kind: 'hang' }, 'WORKER_KV_LOST', 'failed'],
+              [bytes(500), 'WORKER_KV_LOST', 'failed'],
+              [bytes(404), 'WORKER_BAD_REQUEST', 'cancelled'],
+              [bytes(503), 'WORKER_FULL', 'cancelled'],
+              [{ kind: 'abort' }, 'WORKER_FULL', 'cancelled'],
+            ];
+            for (const [at, [next, code, outcome]] of cases.entries()) {
+              const key = at + 1;
+              prefill.submit(request(key, { stageKv: { transferId: `t${key}` } }));
+              const { transfer } = await prefillHeard.end(key);
+              assert.ok(transfer !== undefined);
+              fake.next = next;
+              engine.submit(request(key, { kvSource: sourceOf(transfer)! }));
+              const { error } = await heard.end(key);
+              assert.deepEqual([error?.code, error?.retryable], [code, true], `case ${at}`);
+              assert.equal(heard.said.at(-1), `fetch ${key} ${outcome} 0`);
+            }
+          },
+          {},
+          { ...decodeOptions, fetchMs: 300 },
+        ),
+      { hasConnector: true },
+      prefillOptions,
     ));
 
   test('without a connector the prefill leg ends without `transfer`', () =>

@@ -9,6 +9,8 @@ import { minorOf } from './engine-facts.ts';
 
 /** A decode engine of this minor version or later dies of parameters without `remote_request_id`. */
 const REQUEST_ID_SINCE = 14;
+/** From this minor version on a decode engine renews the lease of KV for which its request waits. */
+const HEARTBEATS_SINCE = 22;
 const INCOMPLETE =
   'the transfer parameters lack remote_request_id; a decode engine would die of them';
 
@@ -53,6 +55,14 @@ export function mooncakeTransfer(transfer: TransferInfo, transferId: string): Tr
       transfer_id: transferId,
     },
   };
+}
+
+/**
+ * Whether a request may wait in the decode engine for longer than the lease. Where not, the engine may read blocks that hold another
+ * request by then, and says nothing. Mooncake's prefill engine sends by itself, and only what it still has.
+ */
+export function renewsLease(protocol: 'nixl' | 'mooncake', version: string): boolean {
+  return protocol !== 'nixl' || (minorOf(version) ?? HEARTBEATS_SINCE) >= HEARTBEATS_SINCE;
 }
 
 /** Why an engine of this version cannot fetch by these parameters; undefined when it can. */

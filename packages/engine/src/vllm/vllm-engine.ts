@@ -24,7 +24,7 @@ import {
   wakeUp,
 } from './engine-commands.ts';
 import { readEngineFacts } from './engine-facts.ts';
-import { EngineWatch, findStuck } from './engine-watch.ts';
+import { EngineWatch, findOverdueFetches, findStuck } from './engine-watch.ts';
 import { VllmError } from './errors.ts';
 import type { KvEventsProblem } from './kv-events/index.ts';
 import { LoadMeter } from './load-meter.ts';
@@ -34,7 +34,7 @@ import { Run, type RunHost } from './run.ts';
 import { openSession, type Session } from './session.ts';
 import { StagedKv } from './staged-kv.ts';
 import { StepGatherer } from './step-gatherer.ts';
-import { mooncakeTransfer, nixlTransfer, stageParams } from './transfer-params.ts';
+import { mooncakeTransfer, nixlTransfer, renewsLease, stageParams } from './transfer-params.ts';
 import { changedFacts } from './worker-info.ts';
 
 const NOT_RUNNING = refuse('WORKER_FAULT', 'the engine does not run');
@@ -227,7 +227,11 @@ class VllmEngine implements Engine, RunHost {
       run.end('error', { code: 'WORKER_KV_LOST', message, retryable: true });
       return false;
     }
-    run.beginFetch();
+    const { transfer, fetchMs = limit('kvFetchMs') } = this.#options;
+    const { protocol, leaseMs } = transfer ?? { protocol: 'nixl', leaseMs: 0 };
+    const isRenewed = renewsLease(protocol, this.#session?.facts.version ?? '');
+    const leftMs = isRenewed ? fetchMs : validForMs + leaseMs - limit('stagedKvMs');
+    run.beginFetch(this.#nowMs() + Math.min(fetchMs, leftMs));
     this.#sink?.onFetchBegin(run.request.key);
     return true;
   }
@@ -241,7 +245,9 @@ class VllmEngine implements Engine, RunHost {
 
   #look(): void {
     const silenceMs = this.#options.silenceMs ?? limit('streamSilenceMs');
-    const stuck = findStuck(this.#runs.values(), this.#nowMs(), silenceMs);
+    const nowMs = this.#nowMs();
+    for (const run of findOverdueFetches(this.#runs.values(), nowMs)) run.loseFetch();
+    const stuck = findStuck(this.#runs.values(), nowMs, silenceMs);
     if (stuck.length === 0) return;
     const message = `vLLM sent nothing for ${silenceMs} ms`;
     for (const run of stuck) run.end('error', { code: 'WORKER_FAULT', message, retryable: true });
