@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hashBlocks, hashSeed } from '@busbar/blocks';
 import { z } from 'zod';
-import { ScriptedStack, until } from './scripted-stack.ts';
+import { ScriptedStack, until } from './scripted-stack.testing.ts';
 
 const modelsSchema = z.object({
   data: z.array(z.object({ id: z.string(), parent: z.string().optional() })),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { answerOf, EOS, eventsOf, ScriptedStack, until } from './scripted-stack.ts';
+import { answerOf, EOS, eventsOf, ScriptedStack, until } from './scripted-stack.testing.ts';
 
 let stack: ScriptedStack;
 before(async () => {

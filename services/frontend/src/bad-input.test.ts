@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limit } from '@busbar/protocol';
-import { cpuMs, ScriptedStack } from './scripted-stack.ts';
+import { cpuMs, ScriptedStack } from './scripted-stack.testing.ts';
 
 let stack: ScriptedStack;
 before(async () => {

@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RouteReply } from '@busbar/protocol';
-import { type Script, ScriptedStack, until } from './scripted-stack.ts';
+import { type Script, ScriptedStack, until } from './scripted-stack.testing.ts';
 
 const emitThree: Script = (worker, { streamId }) => {
   for (const piece of ['a', 'b', 'c']) worker.emit(streamId, piece);

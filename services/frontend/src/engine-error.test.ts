@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { SplitStack } from './scripted-split.ts';
-import type { Script } from './scripted-stack.ts';
+import { SplitStack } from './scripted-split.testing.ts';
+import type { Script } from './scripted-stack.testing.ts';
 
 const bodySchema = z.object({ error: z.object({ code: z.string(), message: z.string() }) });
 

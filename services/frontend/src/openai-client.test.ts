@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import OpenAI from 'openai';
-import { ScriptedStack } from './scripted-stack.ts';
+import { ScriptedStack } from './scripted-stack.testing.ts';
 
 let stack: ScriptedStack;
 let client: OpenAI;

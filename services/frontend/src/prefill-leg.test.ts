@@ -4,8 +4,8 @@ import { limit, type StreamDelta } from '@busbar/protocol';
 import fc from 'fast-check';
 import { FrontendError } from './errors.ts';
 import { type PrefillHost, PrefillLeg } from './prefill-leg.ts';
-import { scriptedCandidate } from './scripted-candidate.ts';
-import { transferOf } from './scripted-worker.ts';
+import { scriptedCandidate } from './scripted-candidate.testing.ts';
+import { transferOf } from './scripted-worker.testing.ts';
 import { partEnds } from './work-sender.ts';
 
 /** A leg that began at 1,000 ms, and what it has called. */

@@ -9,7 +9,13 @@ import {
 } from '@busbar/protocol';
 import { createTestContext } from '@busbar/service/testing';
 import { createFrontend, frontendConfigSchema } from './index.ts';
-import { answerOf, byteTokenizer, eventsOf, ScriptedStack, until } from './scripted-stack.ts';
+import {
+  answerOf,
+  byteTokenizer,
+  eventsOf,
+  ScriptedStack,
+  until,
+} from './scripted-stack.testing.ts';
 
 interface Listing {
   id?: string;

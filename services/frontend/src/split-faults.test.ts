@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { StreamDelta, WorkAck, WorkHeader } from '@busbar/protocol';
 import fc from 'fast-check';
-import { SplitStack } from './scripted-split.ts';
-import type { ScriptedWorker } from './scripted-stack.ts';
+import { SplitStack } from './scripted-split.testing.ts';
+import type { ScriptedWorker } from './scripted-stack.testing.ts';
 
 const PREFILL_FAULTS = [
   'none',

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { LifeEvent, WorkAck } from '@busbar/protocol';
 import type { Place } from './bookings.ts';
-import { SplitStack } from './scripted-split.ts';
-import { answerOf, eventsOf, type Script, until } from './scripted-stack.ts';
+import { SplitStack } from './scripted-split.testing.ts';
+import { answerOf, eventsOf, type Script, until } from './scripted-stack.testing.ts';
 
 const nothing: Script = () => {};
 const refuse =

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { test } from 'node:test';
-import { answerOf, ScriptedStack, until } from './scripted-stack.ts';
+import { answerOf, ScriptedStack, until } from './scripted-stack.testing.ts';
 
 test('a body that would steer KV is 400 before anyone is asked, and nothing connects to its address', async () => {
   const stack = await ScriptedStack.start();

@@ -1,3 +1,3 @@
-export { SplitStack } from './scripted-split.ts';
-export { type Script, type ScriptedWorker, until } from './scripted-stack.ts';
-export { sayOk } from './scripted-worker.ts';
+export { SplitStack } from './scripted-split.testing.ts';
+export { type Script, type ScriptedWorker, until } from './scripted-stack.testing.ts';
+export { sayOk } from './scripted-worker.testing.ts';

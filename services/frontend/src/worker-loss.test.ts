@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limit, type RouteReply } from '@busbar/protocol';
-import { answerOf, eventsOf, type Script, ScriptedStack, until } from './scripted-stack.ts';
+import { answerOf, eventsOf, type Script, ScriptedStack, until } from './scripted-stack.testing.ts';
 
 const nothing: Script = () => {};
 const firstOnly: Script = (worker, { streamId }) => worker.emit(streamId, 'a');

@@ -10,10 +10,10 @@ import {
   instanceKey,
 } from '@busbar/protocol';
 import { until } from '@busbar/service/testing';
-import { instanceOf, prompt, withStage } from './stage.testing.ts';
+import { instanceOf, prompt, withBench } from './router.testing.ts';
 
 test('a new router knows the blocks of running workers before it answers its first request', () =>
-  withStage(async ({ worker, router, place, bus, context }) => {
+  withBench(async ({ worker, router, place, bus, context }) => {
     const [w1, w2] = [worker('w1'), worker('w2')];
     w2.snapshot = hashBlocks(prompt(160), 16, hashSeed());
     w2.sequence = 7;
@@ -32,7 +32,7 @@ test('a new router knows the blocks of running workers before it answers its fir
   }));
 
 test('events, a gap, a late event of an earlier life and a returning name', () =>
-  withStage(async ({ worker, router, place }) => {
+  withBench(async ({ worker, router, place }) => {
     const w1 = worker('w1');
     await w1.join();
     const { service } = await router();
@@ -60,7 +60,7 @@ test('events, a gap, a late event of an earlier life and a returning name', () =
   }));
 
 test('adapters that a running worker loads and unloads are known at once', () =>
-  withStage(async ({ worker, router, bus, context }) => {
+  withBench(async ({ worker, router, bus, context }) => {
     const w1 = worker('w1');
     await w1.join();
     await router();
@@ -86,7 +86,7 @@ test('adapters that a running worker loads and unloads are known at once', () =>
   }));
 
 test('missing KV events degrade readiness, are counted and said again and again', () =>
-  withStage(async ({ worker, router, place, life }) => {
+  withBench(async ({ worker, router, place, life }) => {
     const w1 = worker('w1');
     await w1.join();
     const { service, context: own } = await router({ BUSBAR_EVENT_GRACE_MS: '200' });
@@ -110,7 +110,7 @@ test('missing KV events degrade readiness, are counted and said again and again'
   }));
 
 test('a router that stood still reads what came meanwhile before it misses KV events', () =>
-  withStage(async ({ worker, router, place, life }) => {
+  withBench(async ({ worker, router, place, life }) => {
     const w1 = worker('w1');
     await w1.join();
     const { context: own } = await router({ BUSBAR_EVENT_GRACE_MS: '300' });
@@ -127,7 +127,7 @@ test('a router that stood still reads what came meanwhile before it misses KV ev
   }));
 
 test('a worker that cannot give its block set is served by guesses; a slow one holds the start up only so long', () =>
-  withStage(async ({ bus, bucket, context, router, place }) => {
+  withBench(async ({ bus, bucket, context, router, place }) => {
     const instance = instanceOf('decode', 'w9', 3);
     await bucket.put(instanceKey('decode', 'w9'), encodeInstance(instance));
     bus.subscribe(context.subjects.kvSync('w9'), () => {}); // never answers
@@ -140,7 +140,7 @@ test('a worker that cannot give its block set is served by guesses; a slow one h
   }));
 
 test('a frontend that leaves gives back its bookings; other routers heard of them', () =>
-  withStage(async ({ worker, router, bucket, place, life }) => {
+  withBench(async ({ worker, router, bucket, place, life }) => {
     const w1 = worker('w1');
     await w1.join();
     const frontend = encodeInstance(instanceOf('frontend', 'f1', 1));
@@ -178,7 +178,7 @@ test('a frontend that leaves gives back its bookings; other routers heard of the
   }));
 
 test('a bad frame is answered; a draining router leaves the queue group first', () =>
-  withStage(async ({ worker, router, bus, context, place }) => {
+  withBench(async ({ worker, router, bus, context, place }) => {
     await worker('w1').join();
     const { service, context: own } = await router();
     const answer = await bus.request(context.subjects.route('m'), Uint8Array.of(9, 9, 9), {
@@ -203,7 +203,7 @@ test('a bad frame is answered; a draining router leaves the queue group first', 
   }));
 
 test('a worker that falls silent, and speaks again, is told of once each', () =>
-  withStage(async ({ worker, router }) => {
+  withBench(async ({ worker, router }) => {
     const w1 = worker('w1');
     await w1.join();
     const { context: own } = await router();

@@ -8,7 +8,7 @@ import {
   type TransferInfo,
 } from '@busbar/protocol';
 import { until } from '@busbar/service/testing';
-import { prompt, type Stage, withStage } from './stage.testing.ts';
+import { type Bench, prompt, withBench } from './router.testing.ts';
 
 const TRANSFER: TransferInfo = {
   protocol: 'tcp',
@@ -40,7 +40,7 @@ interface PairRow {
   refusal?: string;
 }
 
-async function linksOf({ bus, context }: Stage) {
+async function linksOf({ bus, context }: Bench) {
   const bucket = await bus.bucket(context.buckets.links);
   return {
     put: (key: string, record: LinkRecord) => bucket.put(key, encodeLinkRecord(record)),
@@ -49,7 +49,7 @@ async function linksOf({ bus, context }: Stage) {
 }
 
 test('a prefill worker joins, its link is followed, and a request goes to both', () =>
-  withStage(async (stage) => {
+  withBench(async (stage) => {
     const { worker, router, place, life } = stage;
     const links = await linksOf(stage);
     await links.put(linkKey('p1', 'd1'), RECORD);
@@ -100,7 +100,7 @@ test('a prefill worker joins, its link is followed, and a request goes to both',
   }));
 
 test('workers that cannot exchange KV are told of in readiness, metrics and the view of links', () =>
-  withStage(async (stage) => {
+  withBench(async (stage) => {
     const { worker, router, place } = stage;
     await worker('d1').join({ transfer: TRANSFER });
     const other = { ...TRANSFER, revision: { engine: 'fake 2' } };
@@ -120,7 +120,7 @@ test('workers that cannot exchange KV are told of in readiness, metrics and the 
   }));
 
 test('a prefill pool without decode workers serves nobody, and says so', () =>
-  withStage(async ({ worker, router, place }) => {
+  withBench(async ({ worker, router, place }) => {
     await worker('p1').join({ role: 'prefill', transfer: TRANSFER });
     const { service } = await router();
     const reply = await place(prompt(160));

@@ -21,9 +21,21 @@ import {
 import { createTestContext } from '@busbar/service/testing';
 import type { Place } from './bookings.ts';
 import { createFrontend, type Frontend, frontendConfigSchema } from './index.ts';
-import { byteTokenizer, EOS, type Script, ScriptedWorker, sayOk } from './scripted-worker.ts';
+import {
+  byteTokenizer,
+  EOS,
+  type Script,
+  ScriptedWorker,
+  sayOk,
+} from './scripted-worker.testing.ts';
 
-export { byteTokenizer, EOS, type Script, ScriptedWorker, transferOf } from './scripted-worker.ts';
+export {
+  byteTokenizer,
+  EOS,
+  type Script,
+  ScriptedWorker,
+  transferOf,
+} from './scripted-worker.testing.ts';
 
 const SUBJECTS = createSubjects('test');
 const BUCKETS = bucketNames('test');

@@ -136,7 +136,7 @@ export class FakeWorker {
   }
 }
 
-export interface Stage {
+export interface Bench {
   bus: Bus;
   context: TestContext;
   bucket: Bucket;
@@ -149,7 +149,7 @@ export interface Stage {
   life: (event: LifeEvent, hashes?: Uint32Array) => void;
 }
 
-export async function withStage(use: (stage: Stage) => Promise<void>): Promise<void> {
+export async function withBench(use: (stage: Bench) => Promise<void>): Promise<void> {
   const network = new MemoryNetwork();
   const bus = network.connect();
   const context = createTestContext('frontend', bus, 'f1');

@@ -1,6 +1,6 @@
 import type { Candidate } from './candidate.ts';
 import { Generation } from './generation.ts';
-import { byteTokenizer } from './scripted-worker.ts';
+import { byteTokenizer } from './scripted-worker.testing.ts';
 
 const nothing = (): void => {};
 

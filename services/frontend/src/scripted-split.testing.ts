@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WorkHeader } from '@busbar/protocol';
-import { type Script, ScriptedStack, type ScriptedWorker, until } from './scripted-stack.ts';
-import { sayOk } from './scripted-worker.ts';
+import {
+  type Script,
+  ScriptedStack,
+  type ScriptedWorker,
+  until,
+} from './scripted-stack.testing.ts';
+import { sayOk } from './scripted-worker.testing.ts';
 
 /** One prefill worker and two decode workers; every decision is a split unless the request asks for one worker. */
 export class SplitStack extends ScriptedStack {
