@@ -20,7 +20,7 @@ export interface StackView {
   /** Whether a worker that may serve such a request is known to be ready. */
   hasWorkers: (model: string, lora: string | undefined) => boolean;
   hasOtherRouters: () => boolean;
-  /** A router refused a request because a stage of the split that it insists on is missing. */
+  /** A router refused a request because a role that its split insists on is missing. */
   noPair: (model: string, reason: string) => void;
 }
 

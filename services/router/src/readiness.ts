@@ -16,7 +16,7 @@ export function routerChecks(
     workers.length === 0
       ? { name: 'workers', ok: true, isDegraded: true, detail: 'no worker is registered' }
       : { name: 'workers', ok: true, detail: `${workers.length} registered` },
-    ...modelsOf(workers).flatMap((model) => stageChecks(config, model, workers, pairs)),
+    ...modelsOf(workers).flatMap((model) => roleChecks(config, model, workers, pairs)),
   ];
   for (const view of workers) {
     const name = `worker ${view.workerId}`;
@@ -38,14 +38,14 @@ function modelsOf(workers: readonly WorkerView[]): string[] {
   return [...new Set(workers.map(({ model }) => model))];
 }
 
-/** Whether both stages of the model are there and fit each other. */
-function stageChecks(
+/** Whether both roles of the model are there and fit each other. */
+function roleChecks(
   { disaggregation: mode, disaggregationStrict: isStrict }: RouterServiceConfig,
   model: string,
   workers: readonly WorkerView[],
   pairs: readonly PairView[],
 ): Check[] {
-  const name = `stages of ${model}`;
+  const name = `roles of ${model}`;
   const warn = (detail: string): Check[] => [{ name, ok: true, isDegraded: true, detail }];
   const has = (role: WorkerView['role']): boolean =>
     workers.some((view) => view.model === model && view.role === role);

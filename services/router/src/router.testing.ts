@@ -149,7 +149,7 @@ export interface Bench {
   life: (event: LifeEvent, hashes?: Uint32Array) => void;
 }
 
-export async function withBench(use: (stage: Bench) => Promise<void>): Promise<void> {
+export async function withBench(use: (bench: Bench) => Promise<void>): Promise<void> {
   const network = new MemoryNetwork();
   const bus = network.connect();
   const context = createTestContext('frontend', bus, 'f1');

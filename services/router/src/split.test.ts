@@ -49,9 +49,9 @@ async function linksOf({ bus, context }: Bench) {
 }
 
 test('a prefill worker joins, its link is followed, and a request goes to both', () =>
-  withBench(async (stage) => {
-    const { worker, router, place, life } = stage;
-    const links = await linksOf(stage);
+  withBench(async (bench) => {
+    const { worker, router, place, life } = bench;
+    const links = await linksOf(bench);
     await links.put(linkKey('p1', 'd1'), RECORD);
     await worker('d1').join({ transfer: TRANSFER });
     const { service, context } = await router({ BUSBAR_DISAGGREGATION: 'always' });
@@ -100,15 +100,15 @@ test('a prefill worker joins, its link is followed, and a request goes to both',
   }));
 
 test('workers that cannot exchange KV are told of in readiness, metrics and the view of links', () =>
-  withBench(async (stage) => {
-    const { worker, router, place } = stage;
+  withBench(async (bench) => {
+    const { worker, router, place } = bench;
     await worker('d1').join({ transfer: TRANSFER });
     const other = { ...TRANSFER, revision: { engine: 'fake 2' } };
     await worker('p1').join({ role: 'prefill', transfer: other });
     const env = { BUSBAR_DISAGGREGATION: 'always', BUSBAR_DISAGGREGATION_STRICT: 'true' };
     const { service, context } = await router(env);
     const why = 'revision engine is fake 2 at prefill and fake 1 at decode';
-    const check = service.checks().find(({ name }) => name === 'stages of m');
+    const check = service.checks().find(({ name }) => name === 'roles of m');
     assert.equal(check?.isDegraded, true);
     assert.equal(check.detail, `0 of 1 pairs can exchange KV; p1 and d1 cannot: ${why}`);
     assert.match(await context.registry.metrics(), /pairs_refused(\{[^}]*\})? 1/);
@@ -125,7 +125,7 @@ test('a prefill pool without decode workers serves nobody, and says so', () =>
     const { service } = await router();
     const reply = await place(prompt(160));
     assert.equal(reply.kind === 'reject' && reply.code, 'ROUTER_NO_WORKERS');
-    const check = service.checks().find(({ name }) => name === 'stages of m');
+    const check = service.checks().find(({ name }) => name === 'roles of m');
     assert.match(check?.detail ?? '', /no decode worker is registered/);
     assert.equal(check?.isDegraded, true);
   }));

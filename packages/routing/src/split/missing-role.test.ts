@@ -11,7 +11,7 @@ function messageOf(effects: readonly RouterEffect[]): string {
   return reply?.kind === 'reject' ? reply.message : '';
 }
 
-suite('a stage is missing', () => {
+suite('a role is missing', () => {
   test('strict: no prefill worker is registered, and one that comes later is used at once', () => {
     for (const mode of ['always', 'threshold'] as const) {
       const bench = new SplitBench({ mode, isStrict: true, thresholdTokens: 100 });
@@ -37,7 +37,7 @@ suite('a stage is missing', () => {
     }
   });
 
-  test('no decode worker, whichever came first: nobody serves, and the message names the stage', () => {
+  test('no decode worker, whichever came first: nobody serves, and the message names the role', () => {
     for (const isStrict of [true, false]) {
       const bench = new SplitBench({ mode: 'always', isStrict });
       bench.prefill('p1');
