@@ -130,7 +130,7 @@ test('transfers are published at most once a second, all of them counted, and ta
   }));
 
 test('a peer that leaves takes its record along; one that comes anew is measured anew', () =>
-  withLinks(fast, async ({ join, links, records, instances, probes }) => {
+  withLinks(fast, async ({ context, join, links, records, instances, probes }) => {
     await join('p1', infoOf('prefill', '127.0.0.1:7001'));
     await until('the probe', async () => (await records()).has('p1.d1'));
     links.began(1, 'p1');
@@ -145,6 +145,10 @@ test('a peer that leaves takes its record along; one that comes anew is measured
     await until('no record', async () => !(await records()).has('p1.d1'));
     links.ended(2, { outcome: 'ok', bytes: 5 });
     assert.equal(links.view().length, 0);
+    links.began(3, 'p1');
+    links.ended(3, { outcome: 'failed', bytes: 0, reason: 'nobody listens there' });
+    assert.equal(links.view().length, 0, 'a fetch that came after it left opens no account');
+    assert.equal(context.events.at(-1)?.kind, 'kvtransfer.failed');
   }));
 
 test('a slow link is told once, a failure with its reason, a probe without an answer in the record', async () => {

@@ -92,6 +92,8 @@ export class Links implements FetchObserver, PeerListener {
 
   began(key: number, prefillWorkerId: string): void {
     this.#sources.set(key, prefillWorkerId);
+    // An account of a peer that left would never be closed.
+    if (this.#watch?.get(prefillWorkerId) === undefined) return;
     this.#ledger.began(key, prefillWorkerId, this.#context.clock.monotonicMs());
   }
 

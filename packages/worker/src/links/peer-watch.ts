@@ -60,6 +60,7 @@ export class PeerWatch {
     if (change.kind === 'snapshot') {
       for (const id of this.#peers.keys())
         if (!change.keys.has(PREFILL + id)) this.#grace.expired(id);
+      for (const id of this.#decoders) if (!change.keys.has(DECODE + id)) this.#decoders.delete(id);
       return;
     }
     const { key } = change;
