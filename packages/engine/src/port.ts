@@ -116,6 +116,11 @@ export interface Engine {
    * up the KV, as far as the engine can. Unknown keys are ignored.
    */
   abort(key: number): void;
+  /**
+   * The KV that request `key` staged was fetched: a decode worker that was told to has shown a token. For engines that hear of it in no
+   * other way; unknown keys are ignored.
+   */
+  stagedFetched?(key: number): void;
   load(): EngineLoad;
   /** Hashes of all reusable blocks of each rank and tier, parents before children where the engine knows them. */
   blocks(): { dpRank: number; tier: Tier; hashes: Uint32Array }[];

@@ -65,7 +65,7 @@ export interface Subjects {
   lifeAll: string;
   /** Request/ack: a frontend gives a request to the chosen worker. */
   work(workerId: string): string;
-  /** Frontend to worker: stream ids to stop. */
+  /** Frontend to worker: stream ids to stop, or whose staged KV was fetched. */
   cancel(workerId: string): string;
   /** Worker to frontend: one message per engine step. */
   tokens(frontendId: string, workerId: string): string;

@@ -87,14 +87,30 @@ export function decodeWorkAck(bytes: Uint8Array): WorkAck {
   return parse(workAckSchema, decodeFrame(bytes).header);
 }
 
-const cancelSchema = z.object({ frontendId: z.string() });
+const cancelSchema = z.object({
+  frontendId: z.string(),
+  /** The streams are over, and the KV that they staged was fetched: it waits no longer. */
+  isFetched: z.boolean().optional(),
+});
 
-/** Stop these streams of this frontend; unknown ids are ignored. */
-export function encodeCancel(frontendId: string, streamIds: number[]): Uint8Array {
-  return encodeFrame({ frontendId }, Uint32Array.from(streamIds));
+/** Stop these streams of this frontend, or with `isFetched` count off what they staged; unknown ids are ignored. */
+export function encodeCancel(
+  frontendId: string,
+  streamIds: number[],
+  isFetched = false,
+): Uint8Array {
+  return encodeFrame(
+    isFetched ? { frontendId, isFetched } : { frontendId },
+    Uint32Array.from(streamIds),
+  );
 }
 
-export function decodeCancel(bytes: Uint8Array): { frontendId: string; streamIds: Uint32Array } {
+export function decodeCancel(bytes: Uint8Array): {
+  frontendId: string;
+  streamIds: Uint32Array;
+  isFetched: boolean;
+} {
   const frame = decodeFrame(bytes);
-  return { frontendId: parse(cancelSchema, frame.header).frontendId, streamIds: frame.words };
+  const { frontendId, isFetched = false } = parse(cancelSchema, frame.header);
+  return { frontendId, streamIds: frame.words, isFetched };
 }

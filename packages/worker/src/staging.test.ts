@@ -50,6 +50,10 @@ class ScriptedEngine implements Engine {
     if (this.staged.delete(key)) this.sink?.onStagedEnd(key, 'released');
   }
 
+  stagedFetched(key: number): void {
+    if (this.staged.delete(key)) this.sink?.onStagedEnd(key, 'fetched');
+  }
+
   /** The prefill of a request is done. */
   stage(key: number, transfer: TransferParams | undefined): void {
     if (transfer !== undefined) this.staged.add(key);
@@ -205,6 +209,17 @@ test('cancel gives KV up before, at and after the end of the prefill leg; so doe
     assert.equal(worker.staged, 1);
     worker.onFrontendGone('f1');
     assert.deepEqual([worker.running, worker.staged, engine.staged.size], [0, 0, 0]);
+  }));
+
+test('a frontend tells that KV was fetched: it is counted off, and nothing that runs is stopped', () =>
+  withWorker(infoOf('prefill', 'nixl'), async ({ bus, context, worker, engine, send }) => {
+    for (const streamId of [1, 2])
+      await send({ streamId, stageKv: { transferId: `t${streamId}` } });
+    engine.stage(engine.requests[0]!.key, TRANSFER);
+    const fetched = encodeCancel('f1', [1, 2, 3], true);
+    await bus.request(context.subjects.cancel('w1'), fetched, { timeoutMs: 1_000 });
+    assert.deepEqual([worker.running, worker.staged, engine.aborted.length], [1, 0, 0]);
+    assert.match(await metric(context, 'staged_ends_total'), /how="fetched".* 1$/);
   }));
 
 test('a drain waits for KV that is not fetched yet, up to its limit', () =>

@@ -163,8 +163,12 @@ export class Worker implements EngineSink {
   onCancel(message: BusMessage): void {
     const cancel = this.#read('cancel', () => decodeCancel(message.data));
     if (cancel === undefined) return;
-    const { frontendId, streamIds } = cancel;
+    const { frontendId, streamIds, isFetched } = cancel;
     for (const streamId of streamIds) {
+      if (isFetched) {
+        this.#onFetched(frontendId, streamId);
+        continue;
+      }
       this.intake.drop(frontendId, streamId);
       const stream = this.#streams.find(frontendId, streamId);
       if (stream !== undefined) this.#giveUp(stream);
@@ -328,6 +332,11 @@ export class Worker implements EngineSink {
   #giveUp(stream: Stream): void {
     stream.isGivenUp = true;
     this.#engine.abort(stream.key);
+  }
+
+  #onFetched(frontendId: string, streamId: number): void {
+    const key = this.#staged.keyOf(frontendId, streamId);
+    if (key !== undefined) this.#engine.stagedFetched?.(key);
   }
 
   #isIdle(): boolean {

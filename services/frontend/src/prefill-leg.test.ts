@@ -15,6 +15,7 @@ function begin(): { leg: PrefillLeg; calls: string[] } {
     open: () => 7,
     close: () => calls.push('close'),
     cancel: () => calls.push('cancel'),
+    fetched: () => calls.push('fetched'),
     firstToken: (own, ttftMs) => calls.push(`first ${ttftMs} ${own.cachedTokens}`),
     ended: (_, { outcome, cachedTokens }) => calls.push(`ended ${outcome} ${cachedTokens}`),
     staged: (_, seconds) => calls.push(`staged ${seconds}`),
@@ -57,6 +58,23 @@ test('KV that was handed over is never given up', () => {
   leg.handOver();
   leg.giveUp('cancelled');
   assert.deepEqual(calls.slice(3), ['staged 0.5', 'split fetched']);
+});
+
+test('a prefill engine that hears of no fetch is told of it, once', () => {
+  const { leg, calls } = begin();
+  const params = {
+    do_remote_prefill: true as const,
+    do_remote_decode: false as const,
+    remote_block_ids: [[1]],
+    remote_engine_id: 'e',
+    remote_host: 'h',
+    remote_port: 1,
+  };
+  leg.accept(delta({ transfer: { protocol: 'nixl', params } }), 1_500);
+  leg.handOver();
+  leg.handOver();
+  leg.giveUp('cancelled');
+  assert.deepEqual(calls.slice(3), ['staged 0.5', 'fetched', 'split fetched']);
 });
 
 test('a token first and the end later: told once each, the cache with whichever has it', async () => {

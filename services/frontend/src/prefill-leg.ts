@@ -24,6 +24,8 @@ export interface PrefillHost {
   close(leg: PrefillLeg): void;
   /** Stops the stream, or gives up the KV that it has staged. */
   cancel(leg: PrefillLeg): void;
+  /** The KV that it has staged is with the decode worker. */
+  fetched(leg: PrefillLeg): void;
   firstToken(leg: PrefillLeg, ttftMs: number): void;
   ended(leg: PrefillLeg, end: BookingEnd): void;
   staged(leg: PrefillLeg, seconds: number): void;
@@ -119,6 +121,9 @@ export class PrefillLeg implements StreamOwner {
 
   /** The decode worker has the KV: what is staged is the engines' matter from now on. */
   handOver(): void {
+    // Over `tcp` the prefill engine is told by the one that fetches.
+    const isTold = this.#staged?.transfer.protocol === 'tcp';
+    if (this.#state === 'staged' && !isTold) this.#host.fetched(this);
     this.#state = 'over';
     this.endSplit('fetched');
   }

@@ -125,6 +125,7 @@ function hostOf({ context, metrics, bookings, sender, streams, workers }: Machin
       workers.detach(leg.workerId, leg);
     },
     cancel: (leg) => sender.cancel(leg.workerId, [leg.streamId]),
+    fetched: (leg) => sender.fetched(leg.workerId, leg.streamId),
     firstToken: (leg, ttftMs) =>
       bookings.firstToken(modelOf(leg), leg.place, ttftMs, leg.cachedTokens),
     ended: (leg, end) => bookings.ended(modelOf(leg), leg.place, end),

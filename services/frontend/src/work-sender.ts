@@ -58,11 +58,12 @@ export class WorkSender {
 
   /** Asks the worker to stop these streams. Best effort: in an outage the worker stops them by its own rules. */
   cancel(workerId: string, streamIds: number[]): void {
-    try {
-      this.#bus.publish(this.#subjects.cancel(workerId), encodeCancel(this.#frontendId, streamIds));
-    } catch (error) {
-      if (!(error instanceof BusError)) throw error;
-    }
+    this.#tell(workerId, encodeCancel(this.#frontendId, streamIds));
+  }
+
+  /** Tells a prefill worker that the KV of this stream was fetched. Best effort: its time runs out by itself. */
+  fetched(workerId: string, streamId: number): void {
+    this.#tell(workerId, encodeCancel(this.#frontendId, [streamId], true));
   }
 
   /** Asks for a sign of life; `gone` when nobody listens under the name of this worker any more. */
@@ -73,6 +74,14 @@ export class WorkSender {
       return 'alive';
     } catch (error) {
       return error instanceof BusError && error.code === 'BUS_NO_RESPONDERS' ? 'gone' : 'silent';
+    }
+  }
+
+  #tell(workerId: string, cancel: Uint8Array): void {
+    try {
+      this.#bus.publish(this.#subjects.cancel(workerId), cancel);
+    } catch (error) {
+      if (!(error instanceof BusError)) throw error;
     }
   }
 

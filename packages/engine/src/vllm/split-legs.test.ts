@@ -170,7 +170,7 @@ describe('both legs of a split request', () => {
   test('staged KV keeps its key until the lease ends, and its end is what the engine counted', () =>
     withEngine(
       async (engine, heard, fake) => {
-        for (const key of [1, 2]) {
+        for (const key of [1, 2, 3]) {
           engine.submit(
             request(key, { stageKv: { transferId: `t${key}` }, tokens: prompt(40, key) }),
           );
@@ -181,6 +181,11 @@ describe('both legs of a split request', () => {
         // The second was fetched: a decode engine tells this one, not us.
         fake.staged.delete('generate-tokens-2');
         engine.abort(1);
+        assert.equal(engine.load().stagedBlocks, 9);
+        engine.stagedFetched?.(3);
+        engine.stagedFetched?.(3);
+        assert.deepEqual(heard.said.splice(0), ['staged 3 fetched'], 'whoever knows it says so');
+        fake.staged.delete('generate-tokens-3');
         assert.equal(engine.load().stagedBlocks, 6);
         await until(() => heard.said.length === 2);
         assert.deepEqual(heard.said, ['staged 1 expired', 'staged 2 fetched']);

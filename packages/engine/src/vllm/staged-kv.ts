@@ -19,8 +19,8 @@ export interface StagedKvHost {
 
 /**
  * KV that a prefill engine keeps for decode engines. vLLM tells nobody when one of them was fetched and takes no command to free it:
- * only a decode engine can end the lease. So each entry lives as long as the lease, and its end is judged by the engine's
- * count of expired requests.
+ * only a decode engine can end the lease. So an entry of which nobody says that it was fetched lives as long as the lease, and its
+ * end is judged by the engine's count of expired requests.
  */
 export class StagedKv {
   readonly #host: StagedKvHost;
@@ -55,6 +55,11 @@ export class StagedKv {
   giveUp(key: number): void {
     const entry = this.#entries.get(key);
     if (entry !== undefined) entry.isGivenUp = true;
+  }
+
+  /** The decode engine has it, and with that the blocks are free. */
+  fetched(key: number): void {
+    if (this.#entries.delete(key)) this.#host.ended(key, 'fetched');
   }
 
   /** The engine's process is gone, and its blocks with it. */

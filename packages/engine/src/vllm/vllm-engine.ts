@@ -125,6 +125,10 @@ class VllmEngine implements Engine, RunHost {
     this.#staged?.giveUp(key);
   }
 
+  stagedFetched(key: number): void {
+    this.#staged?.fetched(key);
+  }
+
   load(): EngineLoad {
     const reusable = this.#session?.kv?.statistics().blocks ?? 0;
     return this.#meter.read(this.#runs.values(), this.#staged?.blocks ?? 0, reusable);
