@@ -7,15 +7,13 @@ trap ':' TERM INT HUP
 "$@" 3<&- &
 command=$!
 (
-  trap ':' TERM INT HUP
-  trap 'kill -KILL "$reader"; exit 0' USR1
-  ended=1
-  # The reader ends well at the end of the pipe only; a signal to the group ends it badly.
-  until [ "$ended" -eq 0 ]; do
-    cat <&3 >/dev/null 2>&1 &
-    reader=$!
-    wait "$reader"
-    ended=$?
+  trap 'again=1' TERM INT HUP
+  trap 'exit 0' USR1
+  again=1
+  # A signal to the group ends `read` like the end of the pipe does. It reads in this shell: a child of its own could outlive it.
+  while [ "$again" -eq 1 ]; do
+    again=0
+    read -r _ <&3 && again=1
   done
   # From here on the end of COMMAND, which sends USR1, does not end the guard: its children may linger.
   trap '' USR1
