@@ -8,9 +8,10 @@ import {
   type SimulationRun,
   summarize,
   type WorkerSpec,
+  type WorkloadDefinition,
 } from '@busbar/simulator';
 import { workload } from './setup.ts';
-import { SMALL, words } from './split-setup.ts';
+import { SMALL, splitRun, words } from './split-setup.ts';
 
 const WALKS = 60;
 const NAMES = { workload: 'faults', policy: 'predictive', seed: 1 } as const;
@@ -98,6 +99,21 @@ it('a decode worker that dies in a transfer: another one serves the request, and
   assert.equal(run.records[0]?.splits, 2, 'its prompt is prefilled and moved once more');
   const whole = completed * 352e6;
   assert.ok(split.bytesMoved > whole + 0.2 * 352e6 && split.bytesMoved < whole + 0.4 * 352e6);
+});
+
+it('a link that is hopelessly overloaded: all is served in the end, whole where the KV waited for too long', () => {
+  const prefiller: WorkerSpec = { role: 'prefill', kvBlocks: 926, speed: 1 };
+  const setup = {
+    ...SMALL,
+    routers: 2,
+    durationMs: 30_000,
+    workersOf: ({ workers }: WorkloadDefinition) => [...workers, prefiller, prefiller],
+  };
+  // Minutes of waiting: long enough for what routers believe to run out under requests that still wait.
+  const run = splitRun(setup, workload('open-18'), 'always', 1);
+  assert.deepEqual(run.violations, []);
+  assert.equal(run.completed, run.requests);
+  assert.ok(run.split.splits > 500 && run.split.fallbacks > 0);
 });
 
 it('whoever dies or refuses at whatever stage: requests end once, nothing is staged, booked or on its way', () => {

@@ -8,6 +8,12 @@ export interface LifeMessage {
   hashes: Uint32Array;
 }
 
+/**
+ * A router that asks to be woken now is woken so much later. What is due by the sum of two times may not be due by their difference, a
+ * rounding apart, and this clock stands still until somebody waits.
+ */
+const SOON_MS = 1;
+
 export type TransferEffect = Extract<RouterEffect, { kind: 'transferred' }>;
 
 export interface RouterPorts {
@@ -106,7 +112,8 @@ export class SimRouter {
     });
   }
 
-  #wake(atMs: number): void {
+  #wake(askedMs: number): void {
+    const atMs = askedMs > this.#nowMs ? askedMs : this.#nowMs + SOON_MS;
     if (atMs >= this.#wakeAtMs) return;
     this.#wakeAtMs = atMs;
     this.#ports.heap.at(atMs, () => {

@@ -1,3 +1,4 @@
+import { DEFAULT_KV_BYTES_PER_TOKEN } from '@busbar/mocker';
 import { DISAGGREGATION_MODES, type DisaggregationMode } from '@busbar/routing';
 import { choose, positiveNumber, usage, wholeNumber } from '../flags.ts';
 import type { WorkerSpec } from '../workload.ts';
@@ -27,8 +28,6 @@ export const SPLIT_FLAGS = {
 type Values = { [flag in keyof typeof SPLIT_FLAGS]?: string | undefined };
 
 export const DEFAULT_LINK_GBITS: readonly number[] = [1, 10, 25, 100, 400];
-/** Qwen3-0.6B: 28 layers of 8 KV heads of size 128 in two bytes, keys and values. */
-export const DEFAULT_KV_BYTES_PER_TOKEN = 114_688;
 const DEFAULT_THRESHOLD_TOKENS = 1_024;
 
 /** The flags of prefill workers; undefined without `--prefill`. Throws `SIMULATOR_USAGE`. */
