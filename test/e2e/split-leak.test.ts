@@ -116,34 +116,38 @@ async function startSplit(): Promise<Cluster> {
 }
 
 /**
- * Ends a decode worker by SIGTERM while requests wait to be decoded there whose prompts are being computed: it still answers a few
- * others then, and refuses these. All must be answered.
+ * Ends a decode worker by SIGTERM while requests are still to come to it whose prompts are being computed: it answers a few others
+ * until then, and refuses these. All must be answered. Resolves with the worker.
  */
-async function askWhoLeaves(cluster: Cluster, decode: Member, requests: number): Promise<void> {
+async function drainUnderLoad(cluster: Cluster): Promise<Member> {
   const [router] = cluster.ofRole('router');
   assert.ok(router);
-  const present = async (): Promise<number> => {
-    const running = await cluster.metric(decode, 'busbar_decode_running_requests');
-    return running + (await cluster.metric(decode, 'busbar_decode_waiting_requests'));
+  const present = async (decode: Member): Promise<number> =>
+    (await cluster.metric(decode, 'busbar_decode_running_requests')) +
+    (await cluster.metric(decode, 'busbar_decode_waiting_requests'));
+  const find = async (toCome: number): Promise<Member | undefined> => {
+    for (const decode of cluster.ofRole('decode')) {
+      const name = 'busbar_router_booked_requests';
+      const booked = await cluster.metric(router, name, `"${decode.id}"`);
+      const here = await present(decode);
+      if (here > 0 && booked - here >= toCome) return decode;
+    }
+    return undefined;
   };
-  const isBooked = async (): Promise<boolean> => {
-    const name = 'busbar_router_booked_requests';
-    const booked = await cluster.metric(router, name, `"${decode.id}"`);
-    return booked - (await present()) >= 4;
-  };
-  const long = Array.from({ length: 4 }, (_, i) =>
+  const long = Array.from({ length: 8 }, (_, i) =>
     cluster.chat(words(50, 900 + i), { max_tokens: 800, ignore_eos: true }),
   );
-  await waitFor(async () => (await present()) > 0, 10_000, 'a stream that runs');
-  const late = Array.from({ length: requests - long.length }, (_, i) =>
+  await waitFor(() => find(0), 10_000, 'a stream that runs');
+  const late = Array.from({ length: 16 }, (_, i) =>
     cluster.chat(words(1_500, 950 + i), { max_tokens: 4 }),
   );
-  await waitFor(isBooked, 10_000, 'requests whose decode leg is still to come');
+  const decode = await waitFor(() => find(4), 10_000, 'requests that are still to come');
   decode.process.signal('SIGTERM');
   for (const { error, done } of await Promise.all([...long, ...late])) {
     assert.equal(error, undefined);
     assert.ok(done);
   }
+  return decode;
 }
 
 /** What became of the clients that left, by what the workers counted. */
@@ -169,9 +173,7 @@ test('1,000 split requests, left in every stage, refused, and with workers kille
   assert.deepEqual([...calm.failed], []);
   await assertLeftInEveryStage(t, cluster);
 
-  const [drained] = cluster.ofRole('decode');
-  assert.ok(drained);
-  await askWhoLeaves(cluster, drained, 24);
+  const drained = await drainUnderLoad(cluster);
   await assertNothingLeft(t, cluster, '24 while a decode worker leaves');
   const refusals = await sum(cluster, 'frontend', 'retries_total', 'reason="WORKER_DRAINING"');
   t.diagnostic(`${refusals} refused by it`);
