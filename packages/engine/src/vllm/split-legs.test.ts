@@ -4,6 +4,7 @@ import { parseTransferParams, type TransferParams } from '@busbar/protocol';
 import { transferContract } from '../contract.ts';
 import type { EngineRequest } from '../port.ts';
 import {
+  Heard,
   optionsFor,
   prompt,
   request,
@@ -166,6 +167,21 @@ describe('both legs of a split request', () => {
       {},
       prefillOptions,
     ));
+
+  test('what expired at an engine before this worker attached to it is none of its own', async () => {
+    const fake = await startFake({ hasConnector: true, leaseMs: 300 });
+    fake.expired = 5;
+    const transfer = { ...TRANSFER, leaseMs: 300 };
+    const engine = createVllmEngine(optionsFor(fake, { ...prefillOptions, transfer }));
+    const heard = new Heard();
+    await engine.start(heard, new AbortController().signal);
+    engine.submit(request(1, { stageKv: { transferId: 't1' } }));
+    await heard.end(1);
+    fake.loseKv();
+    await until(() => heard.said.length === 1);
+    assert.deepEqual(heard.said, ['staged 1 fetched']);
+    await engine.stop();
+  });
 
   test('staged KV keeps its key until the lease ends, and its end is what the engine counted', () =>
     withEngine(

@@ -26,12 +26,14 @@ export class StagedKv {
   readonly #host: StagedKvHost;
   readonly #leaseMs: number;
   readonly #entries = new Map<number, Entry>();
-  #expiredSeen = 0;
+  #expiredSeen: number;
   #timer: NodeJS.Timeout | undefined;
   #isStopped = false;
 
-  constructor(leaseMs: number, host: StagedKvHost) {
+  /** `expiredBefore`: what the engine has counted of earlier requests. */
+  constructor(leaseMs: number, expiredBefore: number, host: StagedKvHost) {
     this.#leaseMs = leaseMs;
+    this.#expiredSeen = expiredBefore;
     this.#host = host;
   }
 

@@ -86,7 +86,8 @@ class VllmEngine implements Engine, RunHost {
         `the engine keeps KV for ${leaseMs} ms only, and decode workers may come for it within ${limit('stagedKvMs')} ms`,
       );
     }
-    this.#staged = new StagedKv(leaseMs, {
+    const expiredBefore = (await readExpiredTotal(session.http)) ?? 0;
+    this.#staged = new StagedKv(leaseMs, expiredBefore, {
       nowMs: this.#nowMs,
       expiredTotal: () => readExpiredTotal(session.http),
       ended: (key, how) => this.#sink?.onStagedEnd(key, how),
