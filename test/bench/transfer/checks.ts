@@ -14,7 +14,7 @@ const ONE_MS = 3_400;
 const ONE_SHARE = 0.15;
 const FOUR_MS = [12_000, 14_000] as const;
 /** Of four that share a link fairly, the first is not much faster than the last. */
-const FAIR_SHARE = 0.85;
+const FAIR_SHARE = 0.8;
 const LINK_BYTES_PER_MS = 112_000;
 const LINK_SHARE = 0.05;
 const TTFT_SHARE = 1.1;

@@ -10,8 +10,15 @@ const SETUP_MS = 20_000;
  */
 const SHAPED_MBIT = 952;
 const SHAPED_MTU = 1450;
-/** What one connection may have in the shaper's queue: with equal shares of it they get equal shares of the link, as fair queueing does. */
-const QUEUED_BYTES = 131_072;
+/**
+ * Connections that may each have the same part of the shaper's queue, and that nothing else slows, get equal shares of the link, as fair
+ * queueing gives them on a network card: few kernels have it for namespaces.
+ */
+const FAIR = [
+  'cd /proc/sys/net/ipv4',
+  'echo reno > tcp_congestion_control',
+  'echo 131072 > tcp_limit_output_bytes',
+];
 
 /** Where a process of the bench runs, and where the others reach it. */
 export interface Place {
@@ -68,7 +75,7 @@ export const SETUP: readonly string[] = [
   'for ns in prefill decode; do for dev in lo bus; do ip -n $ns link set $dev up; done; done',
   `for ns in prefill decode; do ip -n $ns link set kv mtu ${SHAPED_MTU} up; done`,
   `for ns in prefill decode; do tc -n $ns qdisc add dev kv root tbf rate ${SHAPED_MBIT}mbit burst 128kb latency 20ms; done`,
-  `for ns in prefill decode; do ip netns exec $ns sh -c 'echo ${QUEUED_BYTES} > /proc/sys/net/ipv4/tcp_limit_output_bytes'; done`,
+  `for ns in prefill decode; do ip netns exec $ns sh -ec '${FAIR.join('; ')}'; done`,
 ];
 
 const setupScript = SETUP.join('\n');
