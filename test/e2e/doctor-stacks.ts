@@ -196,9 +196,11 @@ async function leaseGone(home: Home, id: string): Promise<void> {
 }
 
 /** Thirty prefixes of about 300 tokens, three rounds: four times what 150 blocks hold. */
-async function askManyPrefixes(home: Home): Promise<undefined> {
-  for (let i = 0; i < 90; i++) {
-    const content = `prefix ${i % 30} ${`of ${i % 30} words `.repeat(50)}`;
+/** Goes on asking: what nobody asks for any more is not in use. */
+async function askManyPrefixes(home: Home): Promise<() => void> {
+  let isOver = false;
+  const ask = async (at: number): Promise<void> => {
+    const content = `prefix ${at % 30} ${`of ${at % 30} words `.repeat(50)}`;
     const response = await fetch(`http://127.0.0.1:${home.port}/v1/chat/completions`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -208,10 +210,19 @@ async function askManyPrefixes(home: Home): Promise<undefined> {
         messages: [{ role: 'user', content }],
       }),
     });
-    if (!response.ok) throw new Error(await response.text());
-    await response.text();
-  }
-  return undefined;
+    const body = await response.text();
+    if (!response.ok) throw new Error(body);
+  };
+  let at = 0;
+  while (at < 90) await ask(at++);
+  const goOn = async (): Promise<void> => {
+    while (!isOver) await ask(at++);
+  };
+  // The stack goes down around the last of them.
+  goOn().catch(() => {});
+  return () => {
+    isOver = true;
+  };
 }
 
 /** What a decode worker would have published of a link of 1 Gbit/s: this machine's own has no limit. */

@@ -34,7 +34,13 @@ interface Bench {
   send: (header?: Partial<WorkHeader>, tokens?: Uint32Array) => Promise<WorkAck>;
 }
 
-async function withWorker(use: (bench: Bench) => Promise<void>): Promise<void> {
+/** Steps that last beyond any test: nothing ends by itself. */
+const endless: EngineProfile = { ...twoMs, name: 'endless', stepMs: () => 600_000 };
+
+async function withWorker(
+  use: (bench: Bench) => Promise<void>,
+  profile: EngineProfile = twoMs,
+): Promise<void> {
   const network = new MemoryNetwork();
   const context = createTestContext('decode', network.connect(), 'w1');
   const bus = network.connect();
@@ -47,7 +53,7 @@ async function withWorker(use: (bench: Bench) => Promise<void>): Promise<void> {
       blockSize: 16,
       kvBlocks: 256,
       contextTokens: 2048,
-      profile: twoMs,
+      profile,
       speed: 1,
       script: [Uint32Array.of(5, 6, 7)],
       eosTokenIds: [2],
@@ -171,7 +177,7 @@ test('what cannot be taken is refused with a code that says whether another work
     const draining = await send({ streamId: 9_999 });
     assert.equal(code(draining), 'WORKER_DRAINING');
     await drained;
-  }));
+  }, endless));
 
 test('cancel, a frontend that left and a stop at the drain limit end their streams', () =>
   withWorker(async ({ bus, context, worker, engine, batches, send }) => {
