@@ -195,34 +195,31 @@ async function leaseGone(home: Home, id: string): Promise<void> {
   }
 }
 
-/** Thirty prefixes of about 300 tokens, three rounds: four times what 150 blocks hold. */
-/** Goes on asking: what nobody asks for any more is not in use. */
-async function askManyPrefixes(home: Home): Promise<() => void> {
-  let isOver = false;
-  const ask = async (at: number): Promise<void> => {
-    const content = `prefix ${at % 30} ${`of ${at % 30} words `.repeat(50)}`;
-    const response = await fetch(`http://127.0.0.1:${home.port}/v1/chat/completions`, {
+/** Asks for thirty prefixes of about 300 tokens in turn, four times what 150 blocks hold, without end. Says each round on its output. */
+const ASK = `
+  for (let at = 0; ; at++) {
+    const content = 'prefix ' + (at % 30) + (' of ' + (at % 30) + ' words ').repeat(50);
+    const messages = [{ role: 'user', content }];
+    const response = await fetch(process.argv[1], {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({
-        model: 'busbar-mock',
-        max_tokens: 1,
-        messages: [{ role: 'user', content }],
-      }),
+      body: JSON.stringify({ model: 'busbar-mock', max_tokens: 1, messages }),
     });
-    const body = await response.text();
-    if (!response.ok) throw new Error(body);
-  };
-  let at = 0;
-  while (at < 90) await ask(at++);
-  const goOn = async (): Promise<void> => {
-    while (!isOver) await ask(at++);
-  };
-  // The stack goes down around the last of them.
-  goOn().catch(() => {});
-  return () => {
-    isOver = true;
-  };
+    if (!response.ok) throw new Error(await response.text());
+    await response.text();
+    if (at % 30 === 29) console.log('round');
+  }`;
+
+/** Goes on asking while doctor looks: what nobody asks for any more is not in use. */
+async function askManyPrefixes(home: Home): Promise<() => void> {
+  const url = `http://127.0.0.1:${home.port}/v1/chat/completions`;
+  const asker = spawn(process.execPath, ['--input-type=module', '-e', ASK, url], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  let rounds = 0;
+  asker.stdout.on('data', (text: Buffer) => (rounds += text.toString().split('round').length - 1));
+  await waitFor(() => rounds >= 3, WAIT_MS, 'three rounds of prefixes');
+  return () => asker.kill('SIGKILL');
 }
 
 /** What a decode worker would have published of a link of 1 Gbit/s: this machine's own has no limit. */
