@@ -106,6 +106,12 @@ export const LIMITS = {
     reason:
       'block ids of a million tokens in blocks of 32 are about 200 kB; half of one message is left for the prompt',
   },
+  /** Bookings this old on a worker that runs and queues nothing are dropped. */
+  forgottenBookingMs: {
+    value: 60_000,
+    reason:
+      'the reply that placed such a request was lost with a connection, so nobody will end it',
+  },
   /** Bookings that were never finished are dropped after this. */
   bookingTtlMs: {
     value: 600_000,

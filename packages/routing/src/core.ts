@@ -1,6 +1,13 @@
 import type { Rng } from '@busbar/base';
 import { createKvIndex } from '@busbar/kv-index';
-import type { KvBatch, LifeEvent, LinkRecord, WorkerInfo, WorkerLoad } from '@busbar/protocol';
+import {
+  type KvBatch,
+  type LifeEvent,
+  type LinkRecord,
+  limit,
+  type WorkerInfo,
+  type WorkerLoad,
+} from '@busbar/protocol';
 import { AdmissionQueue, type Waiting } from './admission-queue.ts';
 import { Alarm } from './alarm.ts';
 import { BookingLedger } from './booking-ledger.ts';
@@ -30,6 +37,8 @@ import type { WorkerPool } from './worker-pool.ts';
 import { WorkerRow } from './worker-row.ts';
 import { WorkerTable } from './worker-table.ts';
 
+/** Age of a booking that an idle worker ought to know of. */
+const FORGOTTEN_MS = limit('forgottenBookingMs');
 /** Share of the asker's patience after which a waiting request is answered, so that the answer still reaches it. */
 const PATIENCE = 0.9;
 
@@ -140,7 +149,9 @@ class Core implements RouterCore {
     }
     row.onLoad(load, nowMs);
     this.#ingest.onLoad(row, load, nowMs, effects);
-    if (!wasAvailable) this.#drain(nowMs, effects);
+    const isIdle = load.running === 0 && load.waiting === 0;
+    const hasFreed = isIdle && this.#dropForgotten(row, nowMs);
+    if (!wasAvailable || hasFreed) this.#drain(nowMs, effects);
     return effects;
   }
 
@@ -273,6 +284,20 @@ class Core implements RouterCore {
   #begin(nowMs: number): RouterEffect[] {
     this.#lastMs = nowMs;
     return [];
+  }
+
+  /** The worker says that it has nothing: whether bookings were left of requests that never reached it. */
+  #dropForgotten(row: WorkerRow, nowMs: number): boolean {
+    const beforeMs = nowMs - FORGOTTEN_MS;
+    const { oldestMs } = this.#ledger;
+    if (this.#columns.requests[row.slot] === 0) return false;
+    if (oldestMs === undefined || oldestMs > beforeMs) return false;
+    const before = this.#ledger.size;
+    this.#ledger.removeWhere(
+      (booking) => booking.row === row && booking.bookedMs <= beforeMs,
+      nowMs,
+    );
+    return this.#ledger.size < before;
   }
 
   #removeWorker(row: WorkerRow, nowMs: number): void {

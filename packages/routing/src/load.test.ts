@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { limit } from '@busbar/protocol';
 import { Bench, chain, type Placed, replyOf } from './testing.ts';
 
 const THREE = ['w1', 'w2', 'w3'];
@@ -47,6 +48,23 @@ suite('bookings', () => {
       counts.set(workerId, (counts.get(workerId) ?? 0) + 1);
     }
     for (const id of THREE) assert.ok((counts.get(id) ?? 0) <= 30, JSON.stringify([...counts]));
+  });
+
+  test('of requests that an idle worker does not know are dropped before they expire', () => {
+    const bench = benchOf({ bookingTtlMs: 600_000 });
+    const lost = Array.from({ length: 9 }, (_, i) => bench.place(chain(`p${i}`, 20)));
+    bench.pass(limit('forgottenBookingMs') - 1_000, THREE);
+    const fresh = bench.place(chain('fresh', 20));
+    assert.ok(booked(bench) > lost.length);
+    bench.pass(2_000, THREE);
+    const views = bench.core.workers().filter((view) => view.bookedRequests > 0);
+    assert.deepEqual(
+      views.map(({ workerId, bookedRequests }) => [workerId, bookedRequests]),
+      [[fresh.workerId, 1]],
+    );
+    for (const placed of [...lost, fresh]) bench.end(placed);
+    assert.equal(booked(bench), 0);
+    bench.core.checkInvariants();
   });
 
   test('nobody ever speaks of expire', () => {
