@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import type { Instance, WorkerLoad } from '@busbar/protocol';
 import type { Cluster } from './cluster.ts';
 import { renderStack } from './commands/ps.ts';
+import { decodeInfo } from './doctor/facts.testing.ts';
 import { viewStack } from './stack-view.ts';
 import type { StackProcess, StackState } from './state.ts';
 import { fakeContext } from './testing.ts';
@@ -52,20 +53,7 @@ function instance(role: Instance['role'], id: string, pid: number, host = hostna
     state: 'ready',
     ...(role === 'decode'
       ? {
-          worker: {
-            model: 'm',
-            engine: 'mock',
-            engineVersion: '1',
-            blockSize: 16,
-            kvBlocks: 926,
-            role: 'decode',
-            dpRanks: 1,
-            contextTokens: 4096,
-            maxRunning: 8,
-            kvEvents: true,
-            prefillTokensPerMs: 1,
-            decodeStepMs: 1,
-          },
+          worker: decodeInfo,
         }
       : {}),
   };

@@ -1,3 +1,4 @@
+import type { FetchReport } from '@busbar/links';
 import type {
   KvChange,
   KvSource,
@@ -6,6 +7,8 @@ import type {
   TransferParams,
   WorkerInfo,
 } from '@busbar/protocol';
+
+export type { FetchReport };
 
 /** One sequence for the engine. Token in, token out: the engine never sees text. */
 export interface EngineRequest {
@@ -45,15 +48,6 @@ export interface EngineDelta {
 
 /** How the KV that a `stageKv` request kept came to its end. */
 export type StagedEnd = 'fetched' | 'released' | 'expired';
-
-/** A fetch of KV that is over. */
-export interface FetchReport {
-  outcome: 'ok' | 'failed' | 'cancelled';
-  /** Bytes that arrived and were found right; where the engine does not say, what the prompt's length implies. */
-  bytes: number;
-  /** With `failed`: why, in a sentence. */
-  reason?: string;
-}
 
 /** Everything that one engine step produced. */
 export interface EngineStep {

@@ -1,2 +1,2 @@
-export type { ProbeResult } from './link-account.ts';
-export { type LinkFigures, LinkLedger, type TransferEnd } from './link-ledger.ts';
+export type { LinkProbe } from './link-account.ts';
+export { type FetchReport, type LinkFigures, LinkLedger } from './link-ledger.ts';

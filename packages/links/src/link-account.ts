@@ -1,7 +1,7 @@
 /** What a probe of a link found. */
-export interface ProbeResult {
+export interface LinkProbe {
   bytesPerMs: number;
-  /** Time of an exchange that carries nothing. */
+  /** Time of an exchange that carries nothing: from the first packet of a connection to the first byte of the answer. */
   latencyMs: number;
 }
 
@@ -75,7 +75,7 @@ export class LinkAccount {
     else this.#learnLatency(bytes, chargedMs, durationMs);
   }
 
-  probed({ bytesPerMs, latencyMs }: ProbeResult, nowMs: number): void {
+  probed({ bytesPerMs, latencyMs }: LinkProbe, nowMs: number): void {
     if (bytesPerMs > 0) this.#probe = { bytesPerMs, atMs: nowMs };
     this.#latencyMs ??= latencyMs;
   }

@@ -1,10 +1,10 @@
 import type { LinkRecord, TransferProtocol } from '@busbar/protocol';
-import { LinkAccount, type ProbeResult } from './link-account.ts';
+import { LinkAccount, type LinkProbe } from './link-account.ts';
 
-/** How a transfer ended. */
-export interface TransferEnd {
+/** A fetch of KV that is over. */
+export interface FetchReport {
   outcome: 'ok' | 'failed' | 'cancelled';
-  /** Bytes that arrived, whatever the outcome. */
+  /** Bytes that arrived and were found right; where the engine does not say, what the prompt's length implies. */
   bytes: number;
   /** With `failed`: why, in a sentence. */
   reason?: string;
@@ -48,7 +48,7 @@ export class LinkLedger {
   }
 
   /** The figures of its link after the transfer; undefined for a key that does not run. */
-  ended(key: number, end: TransferEnd, nowMs: number): LinkFigures | undefined {
+  ended(key: number, end: FetchReport, nowMs: number): LinkFigures | undefined {
     const transfer = this.#transfers.get(key);
     if (transfer === undefined) return undefined;
     this.#transfers.delete(key);
@@ -63,7 +63,7 @@ export class LinkLedger {
   }
 
   /** A probe of the link came to its end. */
-  probed(prefillWorkerId: string, result: ProbeResult, nowMs: number): LinkFigures {
+  probed(prefillWorkerId: string, result: LinkProbe, nowMs: number): LinkFigures {
     const account = this.#account(prefillWorkerId);
     account.probed(result, nowMs);
     return this.#figuresOf(prefillWorkerId, account);

@@ -95,6 +95,8 @@ export const LIMITS = {
     value: 120_000,
     reason: '13 GB over 1 Gbit/s; a slower one helps nobody who waits for a first token',
   },
+  /** Fetches that one decode worker runs at once; the others wait. */
+  kvFetches: { value: 16, reason: 'a link that four of them share is full' },
   /** Bytes of one block of KV that is moved block by block. */
   kvBlockBytes: {
     value: 1_073_741_824,

@@ -1,9 +1,9 @@
 import type { Clock } from '@busbar/base';
+import { limit } from '@busbar/protocol';
 import type { FetchReport } from '../port.ts';
 import { type FetchOptions, type FetchResult, fetchBlocks } from './fetch-blocks.ts';
 
-/** As many as an engine moves at once; a link that four of them share is full. The others wait. */
-const MAX_FETCHES = 16;
+const MAX_FETCHES = limit('kvFetches');
 
 export interface FetchJob extends FetchOptions {
   key: number;

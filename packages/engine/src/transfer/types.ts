@@ -1,16 +1,11 @@
+export type { LinkProbe } from '@busbar/links';
+
 /** Where a server of transfers listens. Port 0 takes a free one. */
 export interface TransferAddress {
   host: string;
   port: number;
   /** Name under which others reach it, where `host` is an address of all interfaces; absent takes `host`. */
   advertisedHost?: string;
-}
-
-/** What a probe of a link found. */
-export interface LinkProbe {
-  bytesPerMs: number;
-  /** From the first packet of the connection to the first byte of the answer. */
-  latencyMs: number;
 }
 
 export interface ProbeOptions {

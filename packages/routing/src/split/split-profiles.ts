@@ -1,5 +1,5 @@
 import { evictionPrice } from '../eviction-price.ts';
-import { PREDICTIVE_PROFILE } from '../profiles.ts';
+import { LATER_TERMS, PREDICTIVE_PROFILE } from '../profiles.ts';
 import {
   decodeInterference,
   ownPrefill,
@@ -67,3 +67,13 @@ export const DECODE_PROFILE: Profile = [
 ];
 /** Of the terms above, those that pass before the first token. */
 export const FIRST_TOKEN_TERMS = 3;
+
+/** Terms of the three profiles that do not pass before the request's own first token. */
+export const SPLIT_LATER_TERMS: readonly string[] = [
+  ...LATER_TERMS,
+  ...[
+    ...LOCAL_PROFILE.slice(PREDICTIVE_PROFILE.length),
+    ...PREFILL_PROFILE.slice(READY_TERMS),
+    ...DECODE_PROFILE.slice(FIRST_TOKEN_TERMS),
+  ].map(([name]) => name),
+];

@@ -1,4 +1,4 @@
-import type { DisaggregationMode, SplitRecord } from '@busbar/routing';
+import { type DisaggregationMode, SPLIT_LATER_TERMS, type SplitRecord } from '@busbar/routing';
 import { runWorkload } from '../compare.ts';
 import type { SimulationRun } from '../simulation.ts';
 import type { WorkloadDefinition } from '../workload.ts';
@@ -22,15 +22,6 @@ const SLOWEST_GBIT = 0.25;
 const FASTEST_GBIT = 10_000;
 /** Of the rate; the figures are rounded to more. */
 const ACCURACY = 0.005;
-
-/** Terms of a decision that do not pass before the request's own first token. */
-const LATER = new Set([
-  'computeMs',
-  'evictionPriceMs',
-  'prefillInterferenceMs',
-  'prefillComputeMs',
-  'decodeEvictionMs',
-]);
 
 /** Finds the rates by halving. `workload` should send one request at a time for the router's two to mean what they say. */
 export function findCrossover(setup: SplitSetup, workload: WorkloadDefinition): Crossover {
@@ -66,7 +57,10 @@ function lowest(wins: (gbit: number) => boolean): number | undefined {
 
 function ttftOf(terms: Readonly<Record<string, number>> | undefined): number {
   if (terms === undefined) return Number.POSITIVE_INFINITY;
-  return Object.entries(terms).reduce((sum, [name, ms]) => (LATER.has(name) ? sum : sum + ms), 0);
+  return Object.entries(terms).reduce(
+    (sum, [name, ms]) => (SPLIT_LATER_TERMS.includes(name) ? sum : sum + ms),
+    0,
+  );
 }
 
 /** By then the router has seen what its workers can do. */

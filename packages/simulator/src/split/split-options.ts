@@ -1,5 +1,5 @@
 import { DEFAULT_KV_BYTES_PER_TOKEN } from '@busbar/mocker';
-import { DISAGGREGATION_MODES, type DisaggregationMode } from '@busbar/routing';
+import { DISAGGREGATION_MODES, type DisaggregationMode, ROUTER_DEFAULTS } from '@busbar/routing';
 import { choose, positiveNumber, usage, wholeNumber } from '../flags.ts';
 import type { WorkerSpec } from '../workload.ts';
 
@@ -28,7 +28,6 @@ export const SPLIT_FLAGS = {
 type Values = { [flag in keyof typeof SPLIT_FLAGS]?: string | undefined };
 
 export const DEFAULT_LINK_GBITS: readonly number[] = [1, 10, 25, 100, 400];
-const DEFAULT_THRESHOLD_TOKENS = 1_024;
 
 /** The flags of prefill workers; undefined without `--prefill`. Throws `SIMULATOR_USAGE`. */
 export function parseSplit(values: Values): SplitOptions | undefined {
@@ -56,7 +55,7 @@ export function parseSplit(values: Values): SplitOptions | undefined {
     ),
     thresholdTokens:
       threshold === undefined
-        ? DEFAULT_THRESHOLD_TOKENS
+        ? ROUTER_DEFAULTS.disaggregation.thresholdTokens
         : wholeNumber('disaggregation-threshold', threshold, 0),
     kvBytesPerToken:
       bytes === undefined

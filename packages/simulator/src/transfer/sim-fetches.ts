@@ -1,11 +1,11 @@
 import { assert } from '@busbar/base';
+import { limit } from '@busbar/protocol';
 import type { EventHeap } from '../event-heap.ts';
 import type { SimLinks } from './sim-links.ts';
 import type { Flow, SimNetwork } from './sim-network.ts';
 import type { SimStaged } from './sim-staged.ts';
 
-/** As many as a live engine moves at once; the others wait. */
-const MAX_FETCHES = 16;
+const MAX_FETCHES = limit('kvFetches');
 
 /** Where the KV of a prompt waits. */
 export interface SimKvSource {

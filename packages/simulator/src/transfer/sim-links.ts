@@ -1,4 +1,4 @@
-import { type LinkFigures, LinkLedger, type TransferEnd } from '@busbar/links';
+import { type FetchReport, type LinkFigures, LinkLedger } from '@busbar/links';
 import { type LinkRecord, PROTOCOL_VERSION } from '@busbar/protocol';
 import type { EventHeap } from '../event-heap.ts';
 
@@ -38,7 +38,7 @@ export class SimLinks {
     this.#ledger.began(key, prefillWorkerId, this.#heap.nowMs);
   }
 
-  ended(key: number, end: TransferEnd): void {
+  ended(key: number, end: FetchReport): void {
     const figures = this.#ledger.ended(key, end, this.#heap.nowMs);
     if (figures !== undefined) this.#tell(figures);
   }

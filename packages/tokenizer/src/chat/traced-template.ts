@@ -28,11 +28,11 @@ export class TracedTemplate {
   }
 
   /** `isPlain` says that `context` has nothing but messages and what is the same for every call with this `variant`. */
-  render(context: Readonly<Record<string, unknown>>, variant: string, isPlain: boolean): string {
+  render(context: Record<string, unknown>, variant: string, isPlain: boolean): string {
     const messages = isPlain ? plainMessages(context['messages']) : undefined;
     const trace = messages === undefined ? undefined : this.#traceOf(messages, context, variant);
     if (messages === undefined || trace === undefined || !passes(trace.guards, messages)) {
-      return this.#template.render({ ...context });
+      return this.#template.render(context);
     }
     return join(trace, messages);
   }

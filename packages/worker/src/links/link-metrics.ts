@@ -5,8 +5,13 @@ const LABELS = ['prefill'];
 
 /** Registers `busbar_decode_link_*`: what the accounts say at each scrape. The links of workers that left are not among them. */
 export function createLinkMetrics(registry: Registry, read: () => readonly LinkFigures[]): void {
-  const counter = (name: string, help: string, value: (link: LinkFigures) => number): void => {
-    const metric = new Counter({
+  const register = (
+    Kind: typeof Counter | typeof Gauge,
+    name: string,
+    help: string,
+    value: (link: LinkFigures) => number,
+  ): void => {
+    const metric = new Kind({
       name: `busbar_decode_link_${name}`,
       help,
       labelNames: LABELS,
@@ -18,41 +23,38 @@ export function createLinkMetrics(registry: Registry, read: () => readonly LinkF
     });
     registry.registerMetric(metric);
   };
-  const gauge = (name: string, help: string, value: (link: LinkFigures) => number): void => {
-    const metric = new Gauge({
-      name: `busbar_decode_link_${name}`,
-      help,
-      labelNames: LABELS,
-      registers: [],
-      collect() {
-        this.reset();
-        for (const link of read()) this.labels(link.prefillWorkerId).set(value(link));
-      },
-    });
-    registry.registerMetric(metric);
-  };
-  counter(
+  register(
+    Counter,
     'transfers_total',
     'Transfers of KV that arrived, by prefill worker',
     (link) => link.transfers,
   );
-  counter(
+  register(
+    Counter,
     'failures_total',
     'Transfers of KV that failed, by prefill worker',
     (link) => link.failures,
   );
-  counter('bytes_total', 'Bytes of KV that came, by prefill worker', (link) => link.bytesTotal);
-  counter(
+  register(
+    Counter,
+    'bytes_total',
+    'Bytes of KV that came, by prefill worker',
+    (link) => link.bytesTotal,
+  );
+  register(
+    Counter,
     'busy_seconds_total',
     'Time in which at least one transfer ran, by prefill worker',
     (link) => link.busyMsTotal / 1_000,
   );
-  gauge(
+  register(
+    Gauge,
     'bytes_per_second',
     'Throughput of the link lately, by prefill worker',
     (link) => link.bytesPerMs * 1_000,
   );
-  gauge(
+  register(
+    Gauge,
     'latency_seconds',
     'Time of a transfer besides its bytes lately, by prefill worker',
     (link) => link.latencyMs / 1_000,
