@@ -69,6 +69,34 @@ export function bucketContract(pair: () => BusPair): void {
     assert.deepEqual(told, []);
   });
 
+  test('a filter leaves only the keys below its names, in watches, snapshots and listings', async () => {
+    const { a, b } = pair();
+    const [here, there] = [await a.bucket('contract_filter'), await b.bucket('contract_filter')];
+    for (const key of ['cat.1', 'cat.2.x', 'catfish.1', 'dog.1', 'cow.1', 'cat']) {
+      await here.put(key, bytes('1'));
+    }
+    const told: string[] = [];
+    const filter = { under: ['cat', 'dog'] };
+    const watch = await there.watch((change) => told.push(describeChange(change)), filter);
+    await until(() => told.length >= 4, 3_000, 'snapshot');
+    assert.deepEqual(told.splice(0), [
+      'put cat.1=1',
+      'put cat.2.x=1',
+      'put dog.1=1',
+      'snapshot cat.1,cat.2.x,dog.1',
+    ]);
+    const listed = (await there.entries(filter)).map(({ key }) => key).toSorted();
+    assert.deepEqual(listed, ['cat.1', 'cat.2.x', 'dog.1']);
+    await here.put('cow.1', bytes('2'));
+    await here.put('dog.2', bytes('2'));
+    await here.delete('cow.1');
+    await here.delete('cat.1');
+    await until(() => told.length >= 2, 3_000, 'changes');
+    await sleep(30);
+    assert.deepEqual(told, ['put dog.2=2', 'gone cat.1']);
+    watch.unsubscribe();
+  });
+
   test('a watch of an empty bucket tells its snapshot too; a throwing handler keeps it alive', async () => {
     const { a, b } = pair();
     const [here, there] = [await a.bucket('contract_empty'), await b.bucket('contract_empty')];

@@ -3,7 +3,7 @@ import { tooLarge } from './errors.ts';
 import { KeptLease, type LeaseTimes } from './kept-lease.ts';
 import type { MemoryBus } from './memory-bus.ts';
 import type { MemoryNetwork } from './memory-network.ts';
-import type { Bucket, BucketChange, BucketEntry, Lease, Subscription } from './port.ts';
+import type { Bucket, BucketChange, BucketEntry, KeyFilter, Lease, Subscription } from './port.ts';
 import { checkKey } from './subject.ts';
 
 interface Stored {
@@ -26,8 +26,10 @@ export class MemoryBucket {
     return this.#stored.get(key)?.entry;
   }
 
-  entries(): BucketEntry[] {
-    return [...this.#stored.values()].map(({ entry }) => entry);
+  entries(filter?: KeyFilter): BucketEntry[] {
+    return [...this.#stored.values()]
+      .map(({ entry }) => entry)
+      .filter(({ key }) => covers(filter, key));
   }
 
   put(key: string, value: Uint8Array, ttlMs: number | undefined): number {
@@ -36,7 +38,7 @@ export class MemoryBucket {
     const expiry =
       ttlMs === undefined ? undefined : setTimeout(() => this.delete(key), ttlMs).unref();
     this.#stored.set(key, { entry, expiry });
-    this.#tell((teller) => teller.put(key, entry.value, entry.revision));
+    this.#tell(key, (teller) => teller.put(key, entry.value, entry.revision));
     return entry.revision;
   }
 
@@ -46,7 +48,7 @@ export class MemoryBucket {
     clearTimeout(stored.expiry);
     this.#stored.delete(key);
     const revision = ++this.#revision;
-    this.#tell((teller) => teller.gone(key, revision));
+    this.#tell(key, (teller) => teller.gone(key, revision));
   }
 
   watch(watch: MemoryWatch): void {
@@ -60,7 +62,7 @@ export class MemoryBucket {
 
   /** Tells `watch` everything anew, as of now. */
   retell(watch: MemoryWatch): void {
-    const entries = this.entries();
+    const entries = this.entries(watch.filter);
     this.#network.later(() => {
       watch.teller.begin();
       for (const { key, value, revision } of entries) watch.teller.put(key, value, revision);
@@ -68,14 +70,21 @@ export class MemoryBucket {
     });
   }
 
-  #tell(change: (teller: ChangeTeller) => void): void {
+  #tell(key: string, change: (teller: ChangeTeller) => void): void {
     if (!this.#network.isUp) return;
-    for (const watch of this.#watches) this.#network.later(() => change(watch.teller));
+    for (const watch of this.#watches) {
+      if (covers(watch.filter, key)) this.#network.later(() => change(watch.teller));
+    }
   }
 }
 
 interface MemoryWatch {
   teller: ChangeTeller;
+  filter: KeyFilter | undefined;
+}
+
+function covers(filter: KeyFilter | undefined, key: string): boolean {
+  return filter?.under?.some((name) => key.startsWith(`${name}.`)) ?? true;
 }
 
 /** A bucket as one bus sees it. */
@@ -104,13 +113,14 @@ export class MemoryBucketView implements Bucket {
     return this.#call(key, () => this.#bucket.delete(key));
   }
 
-  entries(): Promise<BucketEntry[]> {
-    return this.#call(undefined, () => this.#bucket.entries());
+  entries(filter?: KeyFilter): Promise<BucketEntry[]> {
+    return this.#call(undefined, () => this.#bucket.entries(filter));
   }
 
-  watch(handler: (change: BucketChange) => void): Promise<Subscription> {
+  watch(handler: (change: BucketChange) => void, filter?: KeyFilter): Promise<Subscription> {
     let isOpen = true;
     const watch: MemoryWatch = {
+      filter,
       teller: new ChangeTeller((change) => {
         if (isOpen) this.#bus.guard.run(handler, change, `watch of ${this.#name}`);
       }),

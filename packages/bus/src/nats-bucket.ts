@@ -10,7 +10,7 @@ import { BusError, tooLarge } from './errors.ts';
 import { KeptLease, type LeaseTarget, type LeaseTimes } from './kept-lease.ts';
 import type { NatsBus } from './nats-bus.ts';
 import { NatsWatch } from './nats-watch.ts';
-import type { Bucket, BucketChange, BucketEntry, Lease, Subscription } from './port.ts';
+import type { Bucket, BucketChange, BucketEntry, KeyFilter, Lease, Subscription } from './port.ts';
 
 /** Bound of one call to JetStream. */
 const CALL_TIMEOUT_MS = 5_000;
@@ -86,19 +86,23 @@ export class NatsBucket implements Bucket {
     await this.call('delete', () => this.#kv.purge(key, { ttl: `${MARKER_MS / 1_000}s` }));
   }
 
-  async entries(): Promise<BucketEntry[]> {
+  async entries(filter?: KeyFilter): Promise<BucketEntry[]> {
     const { promise, resolve, reject } = Promise.withResolvers<BucketEntry[]>();
     const entries = new Map<string, BucketEntry>();
-    const watch = new NatsWatch(this, (change) => {
-      if (change.kind === 'put') {
-        entries.set(change.key, {
-          key: change.key,
-          value: change.value,
-          revision: change.revision,
-        });
-      } else if (change.kind === 'gone') entries.delete(change.key);
-      else resolve([...entries.values()]);
-    });
+    const watch = new NatsWatch(
+      this,
+      (change) => {
+        if (change.kind === 'put') {
+          entries.set(change.key, {
+            key: change.key,
+            value: change.value,
+            revision: change.revision,
+          });
+        } else if (change.kind === 'gone') entries.delete(change.key);
+        else resolve([...entries.values()]);
+      },
+      filter,
+    );
     const late = (): void =>
       reject(new BusError('BUS_TIMEOUT', `entries of ${this.name} took too long`));
     const timer = setTimeout(late, CALL_TIMEOUT_MS);
@@ -111,8 +115,8 @@ export class NatsBucket implements Bucket {
     }
   }
 
-  async watch(handler: (change: BucketChange) => void): Promise<Subscription> {
-    const watch = new NatsWatch(this, handler);
+  async watch(handler: (change: BucketChange) => void, filter?: KeyFilter): Promise<Subscription> {
+    const watch = new NatsWatch(this, handler, filter);
     await watch.open();
     this.#watches.add(watch);
     return {

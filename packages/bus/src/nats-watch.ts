@@ -8,7 +8,7 @@ import {
 } from '@nats-io/nats-core';
 import { ChangeTeller } from './change-teller.ts';
 import type { NatsBucket } from './nats-bucket.ts';
-import type { BucketChange, Subscription } from './port.ts';
+import type { BucketChange, KeyFilter, Subscription } from './port.ts';
 
 /** The server sends a sign of life this often on a watch without changes. */
 const HEARTBEAT_MS = 1_000;
@@ -44,6 +44,7 @@ export class NatsWatch implements Subscription {
   readonly #bucket: NatsBucket;
   readonly #teller: ChangeTeller;
   readonly #prefixLength: number;
+  readonly #filterSubjects: string[];
   #inbox: NatsSubscription | undefined;
   #consumer: string | undefined;
   /** Counts openings; what belongs to an older one is ignored. */
@@ -53,8 +54,15 @@ export class NatsWatch implements Subscription {
   #pulse: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(bucket: NatsBucket, handler: (change: BucketChange) => void) {
+  constructor(
+    bucket: NatsBucket,
+    handler: (change: BucketChange) => void,
+    { under }: KeyFilter = {},
+  ) {
     this.#bucket = bucket;
+    this.#filterSubjects = (under?.map((name) => `${name}.>`) ?? ['>']).map((key) =>
+      bucket.subjectOf(key),
+    );
     this.#prefixLength = bucket.subjectOf('').length;
     this.#teller = new ChangeTeller((change) => {
       if (!this.#closed) bucket.bus.guard.run(handler, change, `watch of ${bucket.name}`);
@@ -128,7 +136,7 @@ export class NatsWatch implements Subscription {
         deliver_policy: DeliverPolicy.LastPerSubject,
         ack_policy: AckPolicy.None,
         replay_policy: ReplayPolicy.Instant,
-        filter_subject: this.#bucket.subjectOf('>'),
+        filter_subjects: this.#filterSubjects,
         idle_heartbeat: nanos(HEARTBEAT_MS),
         inactive_threshold: nanos(INACTIVE_MS),
         mem_storage: true,

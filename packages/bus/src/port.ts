@@ -91,17 +91,28 @@ export type BucketChange =
    */
   | { kind: 'snapshot'; keys: ReadonlySet<string> };
 
+/** Which keys of a bucket are meant; all of them when nothing is said. */
+export interface KeyFilter {
+  /**
+   * Only keys below one of these first names: `['frontend']` means `frontend.<anything>`. A process that needs few keys
+   * says so: each renewal of a lease goes to every watch that covers it, so that watches of everything cost the square of
+   * the processes.
+   */
+  under?: readonly string[];
+}
+
 /** Durable keys: letters, digits and `-/_=.`. Calls reject with BUS_DISCONNECTED at once while there is no connection. */
 export interface Bucket {
   get(key: string): Promise<BucketEntry | undefined>;
   put(key: string, value: Uint8Array): Promise<number>;
   delete(key: string): Promise<void>;
-  entries(): Promise<BucketEntry[]>;
+  entries(filter?: KeyFilter): Promise<BucketEntry[]>;
   /**
    * Tells all entries, then `snapshot`, then every change of a value (a renewed lease with an equal value is none). Opens
-   * itself anew after a reconnect, or when it falls silent, and then tells all entries and a snapshot again.
+   * itself anew after a reconnect, or when it falls silent, and then tells all entries and a snapshot again. With a filter
+   * all of that is said of the keys that it covers.
    */
-  watch(handler: (change: BucketChange) => void): Promise<Subscription>;
+  watch(handler: (change: BucketChange) => void, filter?: KeyFilter): Promise<Subscription>;
   /**
    * Puts a key that expires `ttlMs` after its last renewal (servers may round up to a second) and renews it every
    * `renewMs`, and at once after each reconnect, also when it has gone meanwhile. Rejects when the first put fails.

@@ -2,7 +2,8 @@ import type { Bucket, BucketChange, Subscription } from '@busbar/bus';
 import { decodeInstance, decodeOrSkip } from '@busbar/protocol';
 import { LeaseGrace } from '@busbar/service';
 
-const PREFIX = 'frontend.';
+const ROLE = 'frontend';
+const PREFIX = `${ROLE}.`;
 
 /**
  * Tells which frontends left for good, or came back under the same name as another process: nobody reads their
@@ -24,7 +25,9 @@ export class FrontendWatch {
 
   static async start(bucket: Bucket, onGone: (frontendId: string) => void): Promise<FrontendWatch> {
     const watch = new FrontendWatch(onGone);
-    watch.#subscription = await bucket.watch((change) => watch.#onChange(change));
+    watch.#subscription = await bucket.watch((change) => watch.#onChange(change), {
+      under: [ROLE],
+    });
     return watch;
   }
 
@@ -39,7 +42,6 @@ export class FrontendWatch {
         if (!change.keys.has(PREFIX + id)) this.#grace.expired(id);
       return;
     }
-    if (!change.key.startsWith(PREFIX)) return;
     const id = change.key.slice(PREFIX.length);
     if (change.kind === 'gone') {
       if (this.#epochs.has(id)) this.#grace.expired(id);

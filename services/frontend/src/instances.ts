@@ -10,6 +10,9 @@ export interface InstanceListener {
   workerRestarted(workerId: string): void;
 }
 
+/** Frontends do not follow each other. */
+const ROLES = ['decode', 'prefill', 'router'];
+
 /** Who is there: the leases of workers and routers as the bucket tells them. */
 export class Instances {
   readonly #instances = new Map<string, Instance>();
@@ -29,7 +32,7 @@ export class Instances {
   }
 
   async watch(bucket: Bucket): Promise<void> {
-    this.#subscription = await bucket.watch((change) => this.#onChange(change));
+    this.#subscription = await bucket.watch((change) => this.#onChange(change), { under: ROLES });
   }
 
   stop(): void {

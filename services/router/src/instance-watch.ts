@@ -12,6 +12,9 @@ export interface InstanceListener {
   onFrontendLeft(frontendId: string): void;
 }
 
+/** Routers do not follow each other. */
+const ROLES = ['decode', 'prefill', 'frontend'];
+
 /** Follows bucket `instances` and tells of workers that are ready and of processes that left. */
 export class InstanceWatch {
   readonly #listener: InstanceListener;
@@ -32,7 +35,7 @@ export class InstanceWatch {
     const first = new Promise<void>((resolve) => {
       watch.#onFirst = resolve;
     });
-    watch.#subscription = await bucket.watch((change) => watch.#onChange(change));
+    watch.#subscription = await bucket.watch((change) => watch.#onChange(change), { under: ROLES });
     await first;
     return watch;
   }

@@ -1,20 +1,23 @@
 import type { Bucket } from '@busbar/bus';
-import { decodeLinkRecord, decodeOrSkip } from '@busbar/protocol';
+import { decodeLinkRecord, decodeOrSkip, instanceKey } from '@busbar/protocol';
 
 /** Clocks of two hosts may differ, and a lease may be away for a moment. */
 const DEAD_MS = 120_000;
 
-/** Deletes records of decode workers that were killed: nobody else does. */
+/** Deletes records of decode workers that were killed, which hold no lease: nobody else does. Answers how many. */
 export async function sweepLinks(
-  bucket: Bucket,
-  options: { wallMs: number; isAlive: (decodeWorkerId: string) => boolean },
+  links: Bucket,
+  instances: Bucket,
+  wallMs: number,
 ): Promise<number> {
+  const leases = await instances.entries({ under: ['decode'] });
+  const alive = new Set(leases.map(({ key }) => key));
   let swept = 0;
-  for (const { key, value } of await bucket.entries()) {
+  for (const { key, value } of await links.entries()) {
     const record = decodeOrSkip(decodeLinkRecord, value);
-    if (record === undefined || options.isAlive(record.decodeWorkerId)) continue;
-    if (options.wallMs - Date.parse(record.updatedAt) < DEAD_MS) continue;
-    await bucket.delete(key);
+    if (record === undefined || alive.has(instanceKey('decode', record.decodeWorkerId))) continue;
+    if (wallMs - Date.parse(record.updatedAt) < DEAD_MS) continue;
+    await links.delete(key);
     swept++;
   }
   return swept;

@@ -199,7 +199,10 @@ test('records of decode workers that were killed are swept, young ones and those
   await put('alive', '2026-01-01T00:00:00Z');
   await put('young', '2026-01-01T00:09:30Z');
   const wallMs = Date.parse('2026-01-01T00:10:00Z');
-  assert.equal(await sweepLinks(bucket, { wallMs, isAlive: (id) => id === 'alive' }), 1);
+  const instances = await bus.bucket('instances');
+  await instances.put('decode.alive', new Uint8Array([1]));
+  await instances.put('prefill.dead', new Uint8Array([1]));
+  assert.equal(await sweepLinks(bucket, instances, wallMs), 1);
   assert.deepEqual((await bucket.entries()).map(({ key }) => key).toSorted(), [
     'p.alive',
     'p.young',

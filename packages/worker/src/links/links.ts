@@ -68,8 +68,9 @@ export class Links implements FetchObserver, PeerListener {
   ): Promise<Links> {
     const { bus, buckets } = context;
     const links = new Links(context, own, transfer, await bus.bucket(buckets.links), probe);
-    links.#watch = await PeerWatch.start(await bus.bucket(buckets.instances), own, links);
-    links.#sweeper = setInterval(() => void links.#sweep(), SWEEP_EVERY_MS);
+    const instances = await bus.bucket(buckets.instances);
+    links.#watch = await PeerWatch.start(instances, own, links);
+    links.#sweeper = setInterval(() => void links.#sweep(instances), SWEEP_EVERY_MS);
     links.#stopListening = bus.onStatus((change) => {
       if (change === 'reconnected') links.#publisher.republish();
     });
@@ -168,11 +169,10 @@ export class Links implements FetchObserver, PeerListener {
     this.#context.publishEvent('kvtransfer.failed', this.#context.id, data);
   }
 
-  async #sweep(): Promise<void> {
+  async #sweep(instances: Bucket): Promise<void> {
     const { clock, log } = this.#context;
-    const isAlive = (id: string): boolean => this.#watch?.hasDecoder(id) ?? true;
     try {
-      const swept = await sweepLinks(this.#bucket, { wallMs: clock.wallMs(), isAlive });
+      const swept = await sweepLinks(this.#bucket, instances, clock.wallMs());
       if (swept > 0) log.info({ swept }, 'link records of dead workers deleted');
     } catch (error) {
       log.debug({ reason: messageOf(error) }, 'link records could not be swept');

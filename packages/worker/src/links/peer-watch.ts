@@ -16,15 +16,14 @@ export interface PeerListener {
   onPeerGone(id: string): void;
 }
 
-const PREFILL = 'prefill.';
-const DECODE = 'decode.';
+const ROLE = 'prefill';
+const PREFIX = `${ROLE}.`;
 
-/** Follows the leases of prefill workers that make a pair with a decode worker, and knows which decode workers live. */
+/** Follows the leases of prefill workers that make a pair with a decode worker. */
 export class PeerWatch {
   readonly #own: WorkerInfo;
   readonly #listener: PeerListener;
   readonly #peers = new Map<string, Peer>();
-  readonly #decoders = new Set<string>();
   readonly #grace = new LeaseGrace((id) => this.#drop(id));
   #subscription: Subscription | undefined;
 
@@ -35,7 +34,9 @@ export class PeerWatch {
 
   static async start(bucket: Bucket, own: WorkerInfo, listener: PeerListener): Promise<PeerWatch> {
     const watch = new PeerWatch(own, listener);
-    watch.#subscription = await bucket.watch((change) => watch.#onChange(change));
+    watch.#subscription = await bucket.watch((change) => watch.#onChange(change), {
+      under: [ROLE],
+    });
     return watch;
   }
 
@@ -47,10 +48,6 @@ export class PeerWatch {
     return [...this.#peers.values()];
   }
 
-  hasDecoder(id: string): boolean {
-    return this.#decoders.has(id);
-  }
-
   stop(): void {
     this.#subscription?.unsubscribe();
     this.#grace.stop();
@@ -59,18 +56,10 @@ export class PeerWatch {
   #onChange(change: BucketChange): void {
     if (change.kind === 'snapshot') {
       for (const id of this.#peers.keys())
-        if (!change.keys.has(PREFILL + id)) this.#grace.expired(id);
-      for (const id of this.#decoders) if (!change.keys.has(DECODE + id)) this.#decoders.delete(id);
+        if (!change.keys.has(PREFIX + id)) this.#grace.expired(id);
       return;
     }
-    const { key } = change;
-    if (key.startsWith(DECODE)) {
-      const id = key.slice(DECODE.length);
-      if (change.kind === 'put') this.#decoders.add(id);
-      else this.#decoders.delete(id);
-    }
-    if (!key.startsWith(PREFILL)) return;
-    const id = key.slice(PREFILL.length);
+    const id = change.key.slice(PREFIX.length);
     if (change.kind === 'put') this.#onLease(id, decodeOrSkip(decodeInstance, change.value));
     else if (this.#peers.has(id)) this.#grace.expired(id);
   }
