@@ -11,6 +11,12 @@ import type { Stack } from './stack.ts';
 
 const START_MS = 10_000;
 const ANSWER_MS = 2_000;
+/**
+ * Starts what follows with timers that may come 5 ms late (Linux; elsewhere nothing changes). The monitor thread of the Go
+ * runtime wakes every 20 µs after each message, which is a third of what nats-server costs when messages come one by one;
+ * with slack these wake-ups fall together. The process stays the same one.
+ */
+const WITH_TIMER_SLACK = '{ echo 5000000 > /proc/self/timerslack_ns; } 2>/dev/null; exec "$0" "$@"';
 
 /** Starts a nats-server on a free loopback port and waits until it answers. Its files lie below the state folder. */
 export async function startNats(
@@ -32,8 +38,8 @@ export async function startNats(
   stack.launch({
     role: 'nats-server',
     id: 'nats-server',
-    command: binary,
-    args: ['-c', conf],
+    command: '/bin/sh',
+    args: ['-c', WITH_TIMER_SLACK, binary, '-c', conf],
     // One core carries far more messages than one machine's stack sends; a second only spins between them.
     env: { PATH: process.execPath, GOMAXPROCS: '1' },
     logFile: join(stack.stateDir, 'logs', 'nats-server.log'),
