@@ -63,6 +63,7 @@ await measure(
   100_000,
 );
 await measure('kv batch of 100 blocks', subjects.kv('w'), kv, decodeKvBatch, 100_000);
+await measureLeases(5_000);
 
 await reader.close();
 await writer.close();
@@ -92,6 +93,53 @@ async function measure(
   emit(
     `${name}: reader with decoding`,
     once.map((sample, i) => sample.own - without[i]!.own),
+  );
+}
+
+/** A renewal is a write of the same value to a bucket; each watch that covers the key hears it and tells nobody. */
+async function measureLeases(count: number): Promise<void> {
+  const watches = 10;
+  const value = new Uint8Array(560);
+  const [mine, theirs] = [await writer.bucket('leases'), await reader.bucket('leases')];
+  const renew = async (): Promise<{ server: number; own: number }> => {
+    const serverBefore = cpuMicros([nats.pid]);
+    const ownBefore = process.cpuUsage();
+    for (let sent = 0; sent < count; sent += 50) {
+      // A key that is written again before its watches heard it would be told once: 1,000 keys take turns.
+      const puts = Array.from({ length: 50 }, (_, at) =>
+        mine.put(`decode.w${(sent + at) % 1_000}`, value),
+      );
+      await Promise.all(puts);
+    }
+    // What the server has not yet delivered is in order before the answers to this.
+    await theirs.put('decode.other', value);
+    await reader.flush();
+    const own = process.cpuUsage(ownBefore);
+    return {
+      server: (cpuMicros([nats.pid]) - serverBefore) / count,
+      own: (own.user + own.system) / count,
+    };
+  };
+  await renew();
+  const alone: { server: number; own: number }[] = [];
+  for (let repeat = 0; repeat < REPEATS; repeat++) alone.push(await renew());
+  const open = await Promise.all(
+    Array.from({ length: watches }, () => theirs.watch(() => {}, { under: ['decode'] })),
+  );
+  const watched: { server: number; own: number }[] = [];
+  for (let repeat = 0; repeat < REPEATS; repeat++) watched.push(await renew());
+  for (const watch of open) watch.unsubscribe();
+  emit(
+    'lease renewal: nats-server, write',
+    alone.map((sample) => sample.server),
+  );
+  emit(
+    'lease renewal: nats-server, each watch',
+    watched.map((sample, i) => (sample.server - alone[i]!.server) / watches),
+  );
+  emit(
+    'lease renewal: reader, each watch',
+    watched.map((sample, i) => (sample.own - alone[i]!.own) / watches),
   );
 }
 
