@@ -9,6 +9,7 @@ export {
   ProtocolError,
   type ProtocolErrorCode,
 } from './frame.ts';
+export { decodeHeldDecisions, encodeHeldDecisions, type HeldDecisions } from './held.ts';
 export {
   decodeInstance,
   decodeModelCard,

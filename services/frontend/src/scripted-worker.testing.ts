@@ -73,13 +73,15 @@ export class ScriptedWorker {
   readonly #open = new Set<number>();
   readonly #parts: Uint32Array[] = [];
   #isHung = false;
+  /** Cancels do not reach it. */
+  isDeaf = false;
 
   constructor(id: string, bus: Bus, script: Script) {
     this.id = id;
     this.bus = bus;
     this.script = script;
     bus.subscribe(SUBJECTS.cancel(id), (message) => {
-      if (this.#isHung) return;
+      if (this.#isHung || this.isDeaf) return;
       for (const streamId of decodeCancel(message.data).streamIds) {
         this.cancelled.push(streamId);
         this.staged.delete(streamId);
