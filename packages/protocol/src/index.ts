@@ -100,9 +100,12 @@ export {
 } from './transfer.ts';
 export {
   decodeCancel,
+  decodeStreamPositions,
   decodeWork,
   decodeWorkAck,
   encodeCancel,
+  encodeStreamPositions,
+  encodeStreamsQuestion,
   encodeWork,
   encodeWorkAck,
   type Sampling,

@@ -68,7 +68,7 @@ export interface Subjects {
   heldAll: string;
   /** Request/ack: a frontend gives a request to the chosen worker. */
   work(workerId: string): string;
-  /** Frontend to worker: stream ids to stop, or whose staged KV was fetched. */
+  /** Frontend to worker: stream ids to stop, or whose staged KV was fetched. With a reply: a sign of life, and how far its streams are. */
   cancel(workerId: string): string;
   /** Worker to frontend: one message per engine step. */
   tokens(frontendId: string, workerId: string): string;

@@ -80,7 +80,7 @@ export class Dispatcher implements GenerationHost {
     const workers = new WorkerWatch({
       bus,
       clock,
-      host: { probe: (workerId, timeoutMs) => sender.probe(workerId, timeoutMs) },
+      host: sender,
     });
     const streams = new Streams({
       bus,

@@ -4,7 +4,7 @@ import { MemoryNetwork } from '@busbar/bus';
 import type { RouteReply } from '@busbar/protocol';
 import { createSubjects, decodeCancel, limit } from '@busbar/protocol';
 import { DecisionHoldings } from './decision-holdings.ts';
-import { type Script, ScriptedStack, until } from './scripted-stack.testing.ts';
+import { answerOf, type Script, ScriptedStack, until } from './scripted-stack.testing.ts';
 import { WorkSender } from './work-sender.ts';
 
 const nothing: Script = () => {};
@@ -119,4 +119,31 @@ test('a stream that was stopped while the worker did not hear it is stopped afte
     stack.network.reconnect();
     await until(() => worker.cancelled.length > 0);
     assert.equal(worker.cancelled[0], worker.works[0]!.header.streamId);
+  }));
+
+test('after an outage a worker says how far its streams are: what lost tokens moves or ends at once, the rest goes on', () =>
+  withStack({ workers: 2, script: nothing }, async (stack) => {
+    const [first, second] = stack.workers;
+    first!.tellsStreams = true;
+    const [lost, ended, waiting, shown] = [1, 2, 3, 4].map(() => stack.chat());
+    await until(() => first!.works.length === 4);
+    const [lostId, endedId, waitingId, shownId] = first!.works.map(({ header }) => header.streamId);
+    first!.emit(shownId!, 's');
+    await until(() => stack.life.some(({ kind }) => kind === 'firstToken'));
+    stack.network.disconnect();
+    first!.lose(lostId!, 'l');
+    first!.lose(endedId!, 'e', 'stop');
+    second!.script = (worker, { streamId }) => worker.emit(streamId, 'moved', 'stop');
+    stack.network.reconnect();
+    const reconnectedMs = performance.now();
+    for (const moved of [lost, ended]) {
+      assert.equal((await answerOf(moved!)).choices[0]?.message.content, 'moved');
+    }
+    assert.ok(performance.now() - reconnectedMs < 2_500, 'not left to the limits of suspicion');
+    await until(() => performance.now() - reconnectedMs > 3_500, 4_000);
+    first!.emit(waitingId!, 'w', 'stop');
+    first!.emit(shownId!, 'h', 'stop');
+    assert.equal((await answerOf(waiting!)).choices[0]?.message.content, 'w');
+    assert.equal((await answerOf(shown!)).choices[0]?.message.content, 'sh');
+    assert.deepEqual(new Set(first!.cancelled), new Set([lostId, endedId]));
   }));

@@ -29,7 +29,7 @@ test('KV that waited for too long is not fetched: computed where it is decoded, 
   const metrics = createFrontendMetrics(context.registry, none, none);
   const life = new LifePublisher(bus, subjects, id, metrics);
   const sender = new WorkSender(bus, subjects, id);
-  const workers = new WorkerWatch({ bus, clock, host: { probe: () => Promise.resolve('alive') } });
+  const workers = new WorkerWatch({ bus, clock, host: sender });
   const streams = new Streams({
     bus,
     subjects,

@@ -1,10 +1,13 @@
 import { AppError } from '@busbar/base';
 import { type Bus, BusError } from '@busbar/bus';
 import {
+  decodeStreamPositions,
   decodeWorkAck,
   encodeCancel,
+  encodeStreamsQuestion,
   encodeWork,
   limit,
+  ProtocolError,
   type Subjects,
   type WorkHeader,
 } from '@busbar/protocol';
@@ -125,6 +128,23 @@ export class WorkSender {
       this.#bus.publish(this.#subjects.cancel(workerId), bytes);
     } catch (error) {
       if (!(error instanceof BusError)) throw error;
+    }
+  }
+
+  /** See `DoubtsHost`; a worker of an earlier version does not say. */
+  async positions(
+    workerId: string,
+    timeoutMs: number,
+  ): Promise<ReadonlyMap<number, number> | 'silent' | undefined> {
+    const subject = this.#subjects.cancel(workerId);
+    const question = encodeStreamsQuestion(this.#frontendId);
+    try {
+      const { data } = await this.#bus.request(subject, question, { timeoutMs });
+      return data.length === 0 ? undefined : decodeStreamPositions(data);
+    } catch (error) {
+      if (error instanceof BusError) return 'silent';
+      if (error instanceof ProtocolError) return undefined;
+      throw error;
     }
   }
 
