@@ -123,7 +123,7 @@ export const LIMITS = {
   forgottenBookingMs: {
     value: 60_000,
     reason:
-      'the reply that placed such a request was lost with a connection, so nobody will end it',
+      'nobody will end them; a net below the lists of what frontends hold, which may be lost as well',
   },
   /** Bookings that were never finished are dropped after this. */
   bookingTtlMs: {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { decodeFrame, encodeFrame, parse } from './frame.ts';
+import { decodeFrame, encodeFrame, ProtocolError, parse } from './frame.ts';
 import { kvSourceSchema } from './transfer.ts';
 
 const samplingSchema = z.object({
@@ -134,7 +134,10 @@ export function encodeStreamPositions(positions: ReadonlyMap<number, number>): U
 export function decodeStreamPositions(bytes: Uint8Array): Map<number, number> {
   const { header, words } = decodeFrame(bytes);
   parse(positionsSchema, header);
+  if (words.length % 2 !== 0) {
+    throw new ProtocolError('PROTOCOL_BAD_FRAME', 'a stream without a position');
+  }
   const positions = new Map<number, number>();
-  for (let at = 0; at + 1 < words.length; at += 2) positions.set(words[at]!, words[at + 1]!);
+  for (let at = 0; at < words.length; at += 2) positions.set(words[at]!, words[at + 1]!);
   return positions;
 }
