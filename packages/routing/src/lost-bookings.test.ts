@@ -151,7 +151,7 @@ class LossyFrontend {
 }
 
 test('on a bus that loses and delays, nothing is dropped that is held, and one list leaves only that', () => {
-  let held = 0;
+  let holdings = 0;
   for (let seed = 1; seed <= 20; seed++) {
     const bench = new Bench({}, seed);
     bench.join('w1', { maxRunning: 10_000, kvBlocks: 1_000_000 });
@@ -163,7 +163,7 @@ test('on a bus that loses and delays, nothing is dropped that is held, and one l
     assert.equal(booked(bench), holds);
     for (const frontend of frontends) frontend.endAll();
     assert.equal(booked(bench), 0);
-    held += holds;
+    holdings += holds;
   }
-  assert.ok(held > 50, `${held}`);
+  assert.ok(holdings > 50, `${holdings}`);
 });
