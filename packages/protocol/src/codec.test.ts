@@ -3,17 +3,25 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import {
   createSubjects,
+  decodeCancel,
+  decodeHeldDecisions,
   decodeKvBatch,
   decodeLifeBatch,
+  decodeStreamPositions,
   decodeToken,
   decodeTokenBatch,
   decodeWork,
+  encodeCancel,
+  encodeHeldDecisions,
   encodeKvBatch,
   encodeLifeBatch,
+  encodeStreamPositions,
+  encodeStreamsQuestion,
   encodeToken,
   encodeTokenBatch,
   encodeWork,
   type KvChange,
+  limit,
   ProtocolError,
   type StreamDelta,
   splitKvChanges,
@@ -125,8 +133,46 @@ test('life batches give each booking its own hashes', () => {
   assert.deepEqual(decodeLifeBatch(misaligned(encodeLifeBatch(batch))), batch);
 });
 
+test('cancels, questions and positions are told apart', () => {
+  const cancel = { frontendId: 'f', streamIds: Uint32Array.of(1, 2), isFetched: false };
+  assert.deepEqual(decodeCancel(misaligned(encodeCancel('f', [1, 2]))), {
+    ...cancel,
+    asksStreams: false,
+  });
+  assert.deepEqual(decodeCancel(encodeStreamsQuestion('f')), {
+    ...cancel,
+    streamIds: new Uint32Array(0),
+    asksStreams: true,
+  });
+  const positions = new Map([
+    [7, 0],
+    [0xffff_ffff, 12],
+  ]);
+  const bytes = encodeStreamPositions(positions);
+  assert.deepEqual(decodeStreamPositions(misaligned(bytes)), positions);
+  assert.throws(() => decodeStreamPositions(bytes.subarray(0, -4)), ProtocolError);
+  assert.throws(() => decodeStreamPositions(encodeCancel('f', [1, 2])), ProtocolError);
+});
+
+test('a list of what is held fits into a message at its limits, and is refused above them', () => {
+  const ids = Array.from({ length: limit('heldDecisions') }, (_, i) => `${i}`.padEnd(128, 'x'));
+  const held = { from: 3, before: 9, decisionIds: ids };
+  const bytes = encodeHeldDecisions(held);
+  assert.ok(bytes.length < limit('messageBytes'));
+  assert.deepEqual(decodeHeldDecisions(misaligned(bytes)), held);
+  const tooMany = encodeHeldDecisions({ ...held, decisionIds: [...ids, 'x'] });
+  assert.throws(() => decodeHeldDecisions(tooMany), ProtocolError);
+});
+
 test('any bytes give an answer or a ProtocolError, nothing else', () => {
-  const decoders = [decodeTokenBatch, decodeKvBatch, decodeLifeBatch, decodeWork];
+  const decoders = [
+    decodeTokenBatch,
+    decodeKvBatch,
+    decodeLifeBatch,
+    decodeWork,
+    decodeHeldDecisions,
+    decodeStreamPositions,
+  ];
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 200 }), fc.boolean(), (bytes, versioned) => {
       if (versioned && bytes.length > 3) bytes.set([1, 0, 0, 0]);

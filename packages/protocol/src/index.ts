@@ -9,6 +9,7 @@ export {
   ProtocolError,
   type ProtocolErrorCode,
 } from './frame.ts';
+export { decodeHeldDecisions, encodeHeldDecisions, type HeldDecisions } from './held.ts';
 export {
   decodeInstance,
   decodeModelCard,
@@ -99,9 +100,12 @@ export {
 } from './transfer.ts';
 export {
   decodeCancel,
+  decodeStreamPositions,
   decodeWork,
   decodeWorkAck,
   encodeCancel,
+  encodeStreamPositions,
+  encodeStreamsQuestion,
   encodeWork,
   encodeWorkAck,
   type Sampling,

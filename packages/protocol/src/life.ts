@@ -18,6 +18,8 @@ const bookedSchema = z.object({
   blocks: z.int().min(0),
   /** The decode leg of a split request: its worker fetches the prompt's KV and computes nothing of it. */
   isFetched: z.boolean().optional(),
+  /** Of the request that was answered by the decision. */
+  ask: z.int().min(1).optional(),
 });
 const firstTokenSchema = z.object({
   kind: z.literal('firstToken'),

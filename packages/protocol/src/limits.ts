@@ -108,11 +108,22 @@ export const LIMITS = {
     reason:
       'block ids of a million tokens in blocks of 32 are about 200 kB; half of one message is left for the prompt',
   },
+  /** Decision ids in one list of what a frontend holds; longer lists are several messages. */
+  heldDecisions: {
+    value: 4_096,
+    reason: 'half of one message when ids are as long as they may be',
+  },
+  /** How often a frontend that places requests tells routers what it holds. */
+  heldIntervalMs: {
+    value: 10_000,
+    reason:
+      'messages to one router may be lost unseen; what is booked for nobody counts as load that long',
+  },
   /** Bookings this old on a worker that runs and queues nothing are dropped. */
   forgottenBookingMs: {
     value: 60_000,
     reason:
-      'the reply that placed such a request was lost with a connection, so nobody will end it',
+      'nobody will end them; a net below the lists of what frontends hold, which may be lost as well',
   },
   /** Bookings that were never finished are dropped after this. */
   bookingTtlMs: {

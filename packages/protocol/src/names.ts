@@ -63,9 +63,12 @@ export interface Subjects {
   /** Frontends tell every router what became of a decision. */
   life(model: string): string;
   lifeAll: string;
+  /** Frontend to routers: the decisions that it holds, against bookings whose end or whose answer was lost. */
+  held(frontendId: string): string;
+  heldAll: string;
   /** Request/ack: a frontend gives a request to the chosen worker. */
   work(workerId: string): string;
-  /** Frontend to worker: stream ids to stop, or whose staged KV was fetched. */
+  /** Frontend to worker: stream ids to stop, or whose staged KV was fetched. With a reply: a sign of life, and how far its streams are. */
   cancel(workerId: string): string;
   /** Worker to frontend: one message per engine step. */
   tokens(frontendId: string, workerId: string): string;
@@ -104,6 +107,8 @@ export function createSubjects(namespace: string): Subjects {
     routeAll: `${root}.route.*`,
     life: (name) => `${root}.life.${model(name)}`,
     lifeAll: `${root}.life.*`,
+    held: (frontendId) => `${root}.held.${id(frontendId)}`,
+    heldAll: `${root}.held.*`,
     work: (workerId) => `${root}.work.${id(workerId)}`,
     cancel: (workerId) => `${root}.cancel.${id(workerId)}`,
     tokens: (frontendId, workerId) => `${root}.tok.${id(frontendId)}.${id(workerId)}`,
@@ -118,7 +123,7 @@ export function createSubjects(namespace: string): Subjects {
   };
 }
 
-/** The last token of a subject: the worker of `kv.*`, `load.*` and `tok.*.*`, the encoded model of `route.*`. */
+/** The last token of a subject: the worker of `kv.*`, `load.*` and `tok.*.*`, the frontend of `held.*`, the encoded model of `route.*`. */
 export function lastToken(subject: string): string {
   return subject.slice(subject.lastIndexOf('.') + 1);
 }

@@ -7,6 +7,8 @@ export type HashWords = Uint32Array;
 const routeRequestSchema = z.object({
   model: z.string(),
   frontendId: z.string(),
+  /** Counts what this frontend process asks for, from 1; a question that is repeated has a number of its own. See `HeldDecisions`. */
+  ask: z.int().min(1).optional(),
   promptTokens: z.int().min(1),
   /** Largest number of output tokens that the request may produce. */
   maxTokens: z.int().min(1),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { decodeFrame, encodeFrame, parse } from './frame.ts';
+import { decodeFrame, encodeFrame, ProtocolError, parse } from './frame.ts';
 import { kvSourceSchema } from './transfer.ts';
 
 const samplingSchema = z.object({
@@ -91,6 +91,8 @@ const cancelSchema = z.object({
   frontendId: z.string(),
   /** The streams are over, and the KV that they staged was fetched: it waits no longer. */
   isFetched: z.boolean().optional(),
+  /** The answer is to say how far the streams of this frontend have come. Without stream ids. */
+  asksStreams: z.boolean().optional(),
 });
 
 /** Stop these streams of this frontend, or with `isFetched` count off what they staged; unknown ids are ignored. */
@@ -109,8 +111,33 @@ export function decodeCancel(bytes: Uint8Array): {
   frontendId: string;
   streamIds: Uint32Array;
   isFetched: boolean;
+  asksStreams: boolean;
 } {
   const frame = decodeFrame(bytes);
-  const { frontendId, isFetched = false } = parse(cancelSchema, frame.header);
-  return { frontendId, streamIds: frame.words, isFetched };
+  const { frontendId, isFetched = false, asksStreams = false } = parse(cancelSchema, frame.header);
+  return { frontendId, streamIds: frame.words, isFetched, asksStreams };
+}
+
+/** Sent on the cancel subject, which is what a worker answers at once. Workers of an earlier version answer with nothing. */
+export function encodeStreamsQuestion(frontendId: string): Uint8Array {
+  return encodeFrame({ frontendId, asksStreams: true });
+}
+
+const positionsSchema = z.object({ kind: z.literal('streams') });
+
+/** The answer: of each stream that the worker runs for the frontend, the output tokens that it has sent. */
+export function encodeStreamPositions(positions: ReadonlyMap<number, number>): Uint8Array {
+  return encodeFrame({ kind: 'streams' }, Uint32Array.from([...positions].flat()));
+}
+
+/** Tokens sent, by stream id. */
+export function decodeStreamPositions(bytes: Uint8Array): Map<number, number> {
+  const { header, words } = decodeFrame(bytes);
+  parse(positionsSchema, header);
+  if (words.length % 2 !== 0) {
+    throw new ProtocolError('PROTOCOL_BAD_FRAME', 'a stream without a position');
+  }
+  const positions = new Map<number, number>();
+  for (let at = 0; at < words.length; at += 2) positions.set(words[at]!, words[at + 1]!);
+  return positions;
 }

@@ -53,6 +53,7 @@ export class BookingLedger {
       decisionId: fields.decisionId,
       routerId: fields.routerId,
       frontendId: fields.frontendId,
+      ask: fields.ask,
       row: fields.row,
       hashes: fields.hashes,
       promptTokens: fields.promptTokens,
@@ -115,11 +116,13 @@ export class BookingLedger {
     else booking.newer.older = booking.older;
   }
 
-  /** Removes every booking that `isGone` names. Rare: walks all of them. */
-  removeWhere(isGone: (booking: Booking) => boolean, nowMs: number): void {
+  /** Removes every booking that `isGone` names, and says how many. Rare: walks all of them. */
+  removeWhere(isGone: (booking: Booking) => boolean, nowMs: number): number {
+    const before = this.#byId.size;
     for (const booking of this.#byId.values()) {
       if (isGone(booking)) this.remove(booking, nowMs);
     }
+    return before - this.#byId.size;
   }
 
   /** Removes what was booked at `beforeMs` or earlier. */

@@ -6,6 +6,8 @@ export interface Booking {
   readonly decisionId: string;
   readonly routerId: string;
   readonly frontendId: string;
+  /** Which of the frontend's asks was answered by it; undefined when it does not say. */
+  readonly ask: number | undefined;
   readonly row: WorkerRow;
   /** Two words a block; kept by reference until the request ends. */
   readonly hashes: Uint32Array;

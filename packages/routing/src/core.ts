@@ -1,10 +1,10 @@
 import type { Rng } from '@busbar/base';
 import { createKvIndex } from '@busbar/kv-index';
 import {
+  type HeldDecisions,
   type KvBatch,
   type LifeEvent,
   type LinkRecord,
-  limit,
   type WorkerInfo,
   type WorkerLoad,
 } from '@busbar/protocol';
@@ -15,6 +15,7 @@ import { hasNoWishes, isAvailable, type Refusal } from './filter.ts';
 import { HeldBlocks } from './held-blocks.ts';
 import { KvIngest, type KvSnapshot } from './kv-ingest.ts';
 import { LifeLine } from './life-line.ts';
+import { LostBookings } from './lost-bookings.ts';
 import { Placer } from './placer.ts';
 import { createPolicy } from './policy.ts';
 import { reject, rejectForGood, rejectLate } from './rejection.ts';
@@ -37,8 +38,6 @@ import type { WorkerPool } from './worker-pool.ts';
 import { WorkerRow } from './worker-row.ts';
 import { WorkerTable } from './worker-table.ts';
 
-/** Age of a booking that an idle worker ought to know of. */
-const FORGOTTEN_MS = limit('forgottenBookingMs');
 /** Share of the asker's patience after which a waiting request is answered, so that the answer still reaches it. */
 const PATIENCE = 0.9;
 
@@ -62,6 +61,7 @@ class Core implements RouterCore {
   readonly #pairs: PairTable;
   readonly #queue: AdmissionQueue;
   readonly #ledger: BookingLedger;
+  readonly #lost: LostBookings;
   readonly #ingest: KvIngest;
   readonly #placer: Placer;
   readonly #life: LifeLine;
@@ -75,6 +75,7 @@ class Core implements RouterCore {
     const predicted = new HeldBlocks();
     const active = config.policy === 'kv' ? new HeldBlocks() : undefined;
     this.#ledger = new BookingLedger(this.#columns, predicted, active);
+    this.#lost = new LostBookings(this.#ledger, this.#queue);
     this.#ingest = new KvIngest(this.#index, this.#retired, this.#alarm, {
       graceMs: config.eventGraceMs,
       usesEvents: config.policy !== 'approximate',
@@ -150,7 +151,8 @@ class Core implements RouterCore {
     row.onLoad(load, nowMs);
     this.#ingest.onLoad(row, load, nowMs, effects);
     const isIdle = load.running === 0 && load.waiting === 0;
-    const hasFreed = isIdle && this.#dropForgotten(row, nowMs);
+    const hasFreed =
+      isIdle && this.#columns.requests[row.slot]! > 0 && this.#lost.onIdle(row, nowMs);
     if (!wasAvailable || hasFreed) this.#drain(nowMs, effects);
     return effects;
   }
@@ -219,6 +221,12 @@ class Core implements RouterCore {
     return effects;
   }
 
+  onHeld(frontendId: string, held: HeldDecisions, nowMs: number): RouterEffect[] {
+    const effects = this.#begin(nowMs);
+    if (this.#lost.onHeld(frontendId, held, nowMs, effects)) this.#drain(nowMs, effects);
+    return effects;
+  }
+
   onFrontendLeft(frontendId: string, nowMs: number): RouterEffect[] {
     const effects = this.#begin(nowMs);
     this.#ledger.removeWhere((booking) => booking.frontendId === frontendId, nowMs);
@@ -284,20 +292,6 @@ class Core implements RouterCore {
   #begin(nowMs: number): RouterEffect[] {
     this.#lastMs = nowMs;
     return [];
-  }
-
-  /** The worker says that it has nothing: whether bookings were left of requests that never reached it. */
-  #dropForgotten(row: WorkerRow, nowMs: number): boolean {
-    const beforeMs = nowMs - FORGOTTEN_MS;
-    const { oldestMs } = this.#ledger;
-    if (this.#columns.requests[row.slot] === 0) return false;
-    if (oldestMs === undefined || oldestMs > beforeMs) return false;
-    const before = this.#ledger.size;
-    this.#ledger.removeWhere(
-      (booking) => booking.row === row && booking.bookedMs <= beforeMs,
-      nowMs,
-    );
-    return this.#ledger.size < before;
   }
 
   #removeWorker(row: WorkerRow, nowMs: number): void {

@@ -67,6 +67,7 @@ export class LifeLine {
       decisionId: event.decisionId,
       routerId: event.routerId,
       frontendId,
+      ask: event.ask,
       row,
       hashes,
       promptTokens: event.promptTokens,
@@ -120,6 +121,7 @@ export class LifeLine {
     const hasRun = !booking.isPrefilling || event.outcome === 'completed';
     if (row.info.role === 'prefill') {
       if (event.outcome === 'failed') this.#legs.onFailed(booking, nowMs);
+      else if (event.outcome === 'rejected') this.#legs.onRefused(booking, nowMs);
       else if (event.outcome === 'completed') this.#legs.onPrefilled(booking, nowMs);
     }
     this.#ledger.remove(booking, nowMs);

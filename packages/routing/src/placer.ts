@@ -133,6 +133,7 @@ export class Placer {
       decisionId,
       routerId: config.routerId,
       frontendId: event.request.frontendId,
+      ask: event.request.ask,
       row,
       hashes: event.hashes,
       promptTokens,

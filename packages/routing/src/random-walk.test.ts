@@ -165,6 +165,7 @@ class Walk {
   #ask(): void {
     const request = {
       frontendId: pick(this.#rng, FRONTENDS),
+      ask: this.bench.keys + 1,
       ...(this.#rng.int(4) === 0 ? { excluded: [pick(this.#rng, WORKERS)] } : undefined),
       ...(this.#rng.int(6) === 0 ? { isWhole: true } : undefined),
     };
@@ -205,9 +206,25 @@ class Walk {
 
   #forget(): void {
     const { bench } = this;
-    if (this.#rng.int(3) === 0) {
+    const kind = this.#rng.int(4);
+    if (kind === 0) this.#hold();
+    else if (kind === 1) {
       bench.run(bench.core.onFrontendLeft(pick(this.#rng, FRONTENDS), bench.nowMs));
     } else bench.run(bench.core.onRequestCancelled(this.#rng.int(bench.keys + 1), bench.nowMs));
+  }
+
+  /** Whatever a frontend says of what it holds. */
+  #hold(): void {
+    const { bench } = this;
+    const before = this.#rng.int(bench.keys + 2);
+    const from = this.#rng.int(before + 1);
+    const decisionIds = this.#placed
+      .filter(() => this.#rng.int(2) === 0)
+      .map(({ decisionId }) => decisionId);
+    const frontendId = pick(this.#rng, FRONTENDS);
+    this.#note(
+      bench.run(bench.core.onHeld(frontendId, { from, before, decisionIds }, bench.nowMs)),
+    );
   }
 
   /** Carries out what the core asks for, badly at times. */

@@ -3,6 +3,7 @@ import type {
   KvBatch,
   KvChange,
   LifeEvent,
+  Outcome,
   RouteReply,
   WorkerInfo,
   WorkerLoad,
@@ -198,7 +199,7 @@ export class Bench {
     return placed;
   }
 
-  end(placed: Placed, outcome: 'completed' | 'cancelled' | 'failed' = 'completed'): RouterEffect[] {
+  end(placed: Placed, outcome: Outcome = 'completed'): RouterEffect[] {
     const { decisionId, workerId } = placed;
     return this.life({ kind: 'ended', decisionId, workerId, outcome, outputTokens: 8 });
   }

@@ -1,4 +1,5 @@
 import type {
+  HeldDecisions,
   KvBatch,
   LifeEvent,
   LinkRecord,
@@ -110,6 +111,8 @@ export type RouterEffect =
       /** From the end of the prefill to the first token of the decode worker, as this router heard of them. */
       observedMs: number;
     }
+  /** So many bookings were released because their frontend does not hold them: messages about them were lost. */
+  | { kind: 'unheld'; frontendId: string; bookings: number }
   /** Call `onTick` at this time or earlier. */
   | { kind: 'wake'; atMs: number };
 
@@ -244,6 +247,8 @@ export interface RouterCore {
   /** The asker is gone: forget a request that still waits. */
   onRequestCancelled(key: number, nowMs: number): RouterEffect[];
   onLife(frontendId: string, event: LifeEvent, hashes: Uint32Array, nowMs: number): RouterEffect[];
+  /** A frontend says what it holds: other bookings of the same asks are released, and those that wait are answered. */
+  onHeld(frontendId: string, held: HeldDecisions, nowMs: number): RouterEffect[];
   /** A frontend's lease is gone: its bookings are released. */
   onFrontendLeft(frontendId: string, nowMs: number): RouterEffect[];
   /** A decode worker published what it measured of a way into it. */

@@ -58,6 +58,13 @@ export class Streams {
     return [...keys].flatMap((key) => this.#byKey.get(key) ?? []);
   }
 
+  /** Output tokens sent so far, by stream id. */
+  positionsOf(frontendId: string): Map<number, number> {
+    return new Map(
+      this.ofFrontend(frontendId).map(({ streamId, position }) => [streamId, position]),
+    );
+  }
+
   open(frontendId: string, streamId: number, span: Span): Stream {
     const peer = this.#peer(frontendId);
     const stream: Stream = {

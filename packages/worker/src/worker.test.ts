@@ -6,10 +6,12 @@ import { type EngineProfile, PROFILES } from '@busbar/mocker';
 import {
   decodeKvBatch,
   decodeKvSyncReply,
+  decodeStreamPositions,
   decodeTokenBatch,
   decodeWorkAck,
   encodeCancel,
   encodeKvSyncRequest,
+  encodeStreamsQuestion,
   encodeWork,
   type KvBatch,
   limit,
@@ -188,10 +190,35 @@ test('cancel, a frontend that left and a stop at the drain limit end their strea
         .find((delta) => delta.streamId === streamId && delta.finish !== 'none');
     for (const streamId of [1, 2, 3]) await send({ streamId, maxTokens: 1000 });
     await send({ streamId: 1, frontendId: 'f2', maxTokens: 1000 });
+    const asked = async (): Promise<[number, number][]> => {
+      const question = encodeStreamsQuestion('f1');
+      const subject = context.subjects.cancel('w1');
+      const answer = await bus.request(subject, question, { timeoutMs: 2_000 });
+      return [...decodeStreamPositions(answer.data)];
+    };
+    const sent = (id: number): number =>
+      batches
+        .filter(({ frontendId }) => frontendId === 'f1')
+        .flatMap(({ deltas }) => deltas)
+        .filter(({ streamId }) => streamId === id)
+        .reduce((sum, { tokens }) => sum + tokens.length, 0);
+    await until('a token', () => sent(1) > 0);
+    const positions = await asked();
+    assert.deepEqual(
+      positions.map(([streamId]) => streamId),
+      [1, 2, 3],
+    );
+    // What was sent before the answer came before it.
+    for (const [streamId, position] of positions) assert.ok(position <= sent(streamId));
+    assert.ok(positions.some(([, position]) => position > 0));
     bus.publish(context.subjects.cancel('w1'), encodeCancel('f1', [2, 77]));
     await until('the end of 2', () => endOf('f1', 2) !== undefined);
     assert.equal(endOf('f1', 2)?.finish, 'cancelled');
     assert.equal(worker.running, 3);
+    assert.deepEqual(
+      (await asked()).map(([streamId]) => streamId),
+      [1, 3],
+    );
     worker.onFrontendGone('f2');
     await until('the end of f2', () => worker.running === 2);
     const drained = worker.drain(AbortSignal.timeout(30));

@@ -13,6 +13,7 @@ import {
   decodeCancel,
   decodeKvSyncRequest,
   decodeWork,
+  encodeStreamPositions,
   encodeWorkAck,
   ProtocolError,
   type TransferParams,
@@ -163,7 +164,7 @@ export class Worker implements EngineSink {
   onCancel(message: BusMessage): void {
     const cancel = this.#read('cancel', () => decodeCancel(message.data));
     if (cancel === undefined) return;
-    const { frontendId, streamIds, isFetched } = cancel;
+    const { frontendId, streamIds, isFetched, asksStreams } = cancel;
     for (const streamId of streamIds) {
       if (isFetched) {
         this.#onFetched(frontendId, streamId);
@@ -176,7 +177,9 @@ export class Worker implements EngineSink {
       if (key !== undefined) this.#engine.abort(key);
     }
     // A frontend that has heard nothing for a while asks so whether this process still runs.
-    message.respond(NOTHING);
+    message.respond(
+      asksStreams ? encodeStreamPositions(this.#streams.positionsOf(frontendId)) : NOTHING,
+    );
   }
 
   onKvSync(message: BusMessage): void {

@@ -1,4 +1,5 @@
 import type { Outcome, RouteReply } from '@busbar/protocol';
+import type { DecisionHoldings } from './decision-holdings.ts';
 import type { LifePublisher } from './life-publisher.ts';
 import type { Prompt } from './prompt.ts';
 
@@ -23,10 +24,12 @@ export interface BookingEnd {
 /** Tells routers what becomes of their decisions, so that each booking ends once. */
 export class Bookings {
   readonly #life: LifePublisher;
+  readonly #holdings: DecisionHoldings;
   readonly #hasOtherRouters: () => boolean;
 
-  constructor(life: LifePublisher, hasOtherRouters: () => boolean) {
+  constructor(life: LifePublisher, holdings: DecisionHoldings, hasOtherRouters: () => boolean) {
     this.#life = life;
+    this.#holdings = holdings;
     this.#hasOtherRouters = hasOtherRouters;
   }
 
@@ -34,6 +37,7 @@ export class Bookings {
   taken(model: string, place: Place, prompt: Prompt): void {
     if (!this.#hasOtherRouters()) return;
     const { routerId, prefill } = place;
+    const ask = this.#holdings.askOf(place.decisionId);
     const tell = (booking: Booking & { expectedCachedTokens: number }, more: object): void =>
       this.#life.publish(
         model,
@@ -46,6 +50,7 @@ export class Bookings {
           maxTokens: prompt.maxTokens,
           expectedCachedTokens: booking.expectedCachedTokens,
           blocks: prompt.hashes.length >> 1,
+          ...(ask === undefined ? {} : { ask }),
           ...more,
         },
         prompt.hashes,
@@ -71,6 +76,7 @@ export class Bookings {
 
   ended(model: string, { decisionId, workerId }: Booking, end: BookingEnd): void {
     const { outcome, outputTokens, cachedTokens } = end;
+    this.#holdings.release(decisionId);
     this.#life.publish(model, {
       kind: 'ended',
       decisionId,

@@ -74,6 +74,10 @@ export class Candidate implements StreamOwner {
     return this.placement?.workerId;
   }
 
+  get streamId(): number | undefined {
+    return this.placement?.streamId;
+  }
+
   get isFetching(): boolean {
     return this.isFetched && this.position === 0;
   }

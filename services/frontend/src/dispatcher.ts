@@ -3,11 +3,14 @@ import { limit, type Outcome } from '@busbar/protocol';
 import type { ServiceContext } from '@busbar/service';
 import { Bookings, type Place } from './bookings.ts';
 import type { Candidate, Placement } from './candidate.ts';
+import { DecisionHoldings } from './decision-holdings.ts';
 import { blamesKv, isRefusal } from './engine-error.ts';
 import { FrontendError, toAppError } from './errors.ts';
 import type { Generation, GenerationHost } from './generation.ts';
+import { HeldTeller } from './held-teller.ts';
 import { LifePublisher } from './life-publisher.ts';
 import type { FrontendMetrics } from './metrics.ts';
+import { repeatAfterOutages } from './outage-repeats.ts';
 import { PlacementClient } from './placement-client.ts';
 import { SplitRunner } from './split-runner.ts';
 import { Streams } from './streams.ts';
@@ -38,6 +41,8 @@ export class Dispatcher implements GenerationHost {
   readonly #streams: Streams;
   readonly #workers: WorkerWatch;
   readonly #splits: SplitRunner;
+  readonly #held: HeldTeller;
+  readonly #stopRepeats: () => void;
   readonly #generations = new Set<Generation>();
   #candidateCount = 0;
   #idle: (() => void) | undefined;
@@ -48,21 +53,34 @@ export class Dispatcher implements GenerationHost {
     this.#metrics = metrics;
     this.#noPair = view.noPair;
     const life = new LifePublisher(bus, subjects, id, metrics);
-    const bookings = new Bookings(life, view.hasOtherRouters);
+    const holdings = new DecisionHoldings();
+    const bookings = new Bookings(life, holdings, view.hasOtherRouters);
+    const held = new HeldTeller(bus, subjects, id, holdings, () => life.flush());
     const sender = new WorkSender(bus, subjects, id);
     this.#bookings = bookings;
     this.#sender = sender;
+    this.#held = held;
+    this.#stopRepeats = repeatAfterOutages(bus, {
+      hold: () => sender.hold(),
+      repeat() {
+        held.tell();
+        sender.repeat();
+      },
+      release: () => sender.release(),
+    });
     this.#placements = new PlacementClient({
       bus,
       subjects,
       frontendId: id,
       hasWorkers: view.hasWorkers,
       giveBack: (model, place) => bookings.giveBack(model, place),
+      holdings,
+      onGivenUp: () => held.soon(),
     });
     const workers = new WorkerWatch({
       bus,
       clock,
-      host: { probe: (workerId, timeoutMs) => sender.probe(workerId, timeoutMs) },
+      host: sender,
     });
     const streams = new Streams({
       bus,
@@ -180,6 +198,8 @@ export class Dispatcher implements GenerationHost {
 
   stop(): void {
     this.#failAll();
+    this.#stopRepeats();
+    this.#held.stop();
     this.#bookings.stop();
     this.#streams.stop();
     this.#workers.stop();

@@ -8,7 +8,6 @@ import {
   type Subjects,
 } from '@busbar/protocol';
 import type { FrontendMetrics } from './metrics.ts';
-import { RecentEnds } from './recent-ends.ts';
 
 /**
  * Each message wakes the bus and every router, which costs more than what it says; and a router that hears of
@@ -21,11 +20,6 @@ const MAX_EVENTS = 512;
 /** An event as JSON without its hashes is shorter. */
 const EVENT_BYTES = 512;
 const NONE = new Uint32Array(0);
-/**
- * An outage of the bus is noticed some seconds after its beginning, and routers come back at their own times: the ends of
- * bookings around it are told again, else they would count as load until their time to live.
- */
-const REPEAT_AFTER_MS = [1_000, 5_000];
 
 interface Waiting {
   events: LifeEvent[];
@@ -39,9 +33,6 @@ export class LifePublisher {
   readonly #frontendId: string;
   readonly #metrics: FrontendMetrics;
   readonly #waiting = new Map<string, Waiting>();
-  readonly #recentEnds = new RecentEnds();
-  readonly #stopStatus: () => void;
-  #repeats: NodeJS.Timeout[] = [];
   #count = 0;
   #timer: NodeJS.Timeout | undefined;
 
@@ -50,26 +41,16 @@ export class LifePublisher {
     this.#subjects = subjects;
     this.#frontendId = frontendId;
     this.#metrics = metrics;
-    this.#stopStatus = bus.onStatus((status) => {
-      if (status === 'disconnected') this.#recentEnds.hold();
-      else if (status === 'reconnected') this.#repeatEnds();
-    });
   }
 
   /** Sends what waits and says nothing more. */
   stop(): void {
     this.flush();
-    this.#stopStatus();
-    for (const timer of this.#repeats) clearTimeout(timer);
+    clearTimeout(this.#timer);
   }
 
-  /** Queues one event. In an outage the newest are kept up to a limit; routers drop old bookings by themselves. */
+  /** Queues one event. In an outage they are kept up to a limit; what is lost, lists of what is held make good. */
   publish(model: string, event: LifeEvent, hashes: HashWords = NONE): void {
-    if (event.kind === 'ended') this.#recentEnds.add({ model, event });
-    this.#queue(model, event, hashes);
-  }
-
-  #queue(model: string, event: LifeEvent, hashes: HashWords): void {
     if (this.#count >= MAX_WAITING) {
       this.#metrics.lifeDropped(1);
       return;
@@ -113,17 +94,6 @@ export class LifePublisher {
       }
       this.#waiting.delete(model);
     }
-  }
-
-  /** Routers ignore the end of what they do not know or know to have ended. */
-  #repeatEnds(): void {
-    for (const timer of this.#repeats) clearTimeout(timer);
-    this.#repeats = REPEAT_AFTER_MS.map((afterMs, i) =>
-      setTimeout(() => {
-        for (const { model, event } of this.#recentEnds.all()) this.#queue(model, event, NONE);
-        if (i === REPEAT_AFTER_MS.length - 1) this.#recentEnds.release();
-      }, afterMs).unref(),
-    );
   }
 }
 

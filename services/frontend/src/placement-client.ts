@@ -7,10 +7,12 @@ import {
   type HashWords,
   limit,
   type RouteReply,
+  type RouteRequest,
   type Subjects,
 } from '@busbar/protocol';
 import type { Place } from './bookings.ts';
 import type { Candidate } from './candidate.ts';
+import type { DecisionHoldings } from './decision-holdings.ts';
 import { FrontendError } from './errors.ts';
 
 /** A router may hear of a new worker a little later than the frontend: how long to ask again, and how often. */
@@ -30,6 +32,8 @@ export class PlacementClient {
   /** Whether a worker of the model is known to be ready here. */
   readonly #hasWorkers: (model: string, lora: string | undefined) => boolean;
   readonly #giveBack: (model: string, place: Place) => void;
+  readonly #holdings: DecisionHoldings;
+  readonly #onGivenUp: () => void;
 
   constructor(options: {
     bus: Bus;
@@ -38,12 +42,17 @@ export class PlacementClient {
     hasWorkers: (model: string, lora: string | undefined) => boolean;
     /** Called with a decision that came when nobody waited for it any more; it is a booking all the same. */
     giveBack: (model: string, place: Place) => void;
+    holdings: DecisionHoldings;
+    /** Nobody waits for an answer any more that may still be made. */
+    onGivenUp: () => void;
   }) {
     this.#bus = options.bus;
     this.#subjects = options.subjects;
     this.#frontendId = options.frontendId;
     this.#hasWorkers = options.hasWorkers;
     this.#giveBack = options.giveBack;
+    this.#holdings = options.holdings;
+    this.#onGivenUp = options.onGivenUp;
   }
 
   /**
@@ -74,31 +83,21 @@ export class PlacementClient {
     const { prompt, generation, excluded, isWhole } = candidate;
     const { model, lora } = generation;
     const deadlineMs = limit('routeTimeoutMs');
-    const request = encodeRouteRequest(
-      {
-        model,
-        frontendId: this.#frontendId,
-        promptTokens: prompt.tokens.length,
-        maxTokens: prompt.maxTokens,
-        deadlineMs,
-        ...(excluded.length > 0 ? { excluded } : {}),
-        ...(lora === undefined ? {} : { lora }),
-        ...(isWhole ? { isWhole } : {}),
-        ...(traceparent === undefined ? {} : { traceparent }),
-      },
-      fitting(prompt.hashes),
-    );
-    const onLate = ({ data }: BusMessage): void => {
-      const reply = decodeRouteReply(data);
-      if (reply.kind === 'place') this.#giveBack(model, reply);
+    const fields = {
+      model,
+      frontendId: this.#frontendId,
+      promptTokens: prompt.tokens.length,
+      maxTokens: prompt.maxTokens,
+      deadlineMs,
+      ...(excluded.length > 0 ? { excluded } : {}),
+      ...(lora === undefined ? {} : { lora }),
+      ...(isWhole ? { isWhole } : {}),
+      ...(traceparent === undefined ? {} : { traceparent }),
     };
+    const hashes = fitting(prompt.hashes);
     for (let ask = 1; ; ask++) {
       try {
-        const message = await this.#bus.request(this.#subjects.route(model), request, {
-          timeoutMs: deadlineMs + REPLY_SLACK_MS,
-          onLate,
-        });
-        return decodeRouteReply(message.data);
+        return await this.#askOnce(fields, hashes);
       } catch (error) {
         if (!(error instanceof BusError)) throw error;
         if (error.code === 'BUS_NO_RESPONDERS') {
@@ -109,6 +108,33 @@ export class PlacementClient {
           throw new FrontendError('FRONTEND_ROUTER_SILENT', error.message, { cause: error });
         }
       }
+    }
+  }
+
+  /** A placement in the answer is held when this resolves; one that comes later is given back. */
+  async #askOnce(fields: RouteRequest, hashes: HashWords): Promise<RouteReply> {
+    const { model, deadlineMs } = fields;
+    const ask = this.#holdings.ask();
+    try {
+      const message = await this.#bus.request(
+        this.#subjects.route(model),
+        encodeRouteRequest({ ...fields, ask }, hashes),
+        {
+          timeoutMs: deadlineMs + REPLY_SLACK_MS,
+          onLate: ({ data }: BusMessage): void => {
+            const late = decodeRouteReply(data);
+            if (late.kind === 'place') this.#giveBack(model, late);
+          },
+        },
+      );
+      const reply = decodeRouteReply(message.data);
+      if (reply.kind === 'place') this.#holdings.take(ask, reply);
+      return reply;
+    } catch (error) {
+      if (error instanceof BusError && error.code === 'BUS_TIMEOUT') this.#onGivenUp();
+      throw error;
+    } finally {
+      this.#holdings.settle(ask);
     }
   }
 }

@@ -4,12 +4,14 @@ import type { Usage } from '@busbar/openai';
 import {
   bucketNames,
   createSubjects,
+  decodeHeldDecisions,
   decodeLifeBatch,
   decodeRouteRequest,
   encodeInstance,
   encodeModelCard,
   encodeRouteReply,
   encodeToken,
+  type HeldDecisions,
   type Instance,
   instanceKey,
   type LifeEvent,
@@ -46,6 +48,8 @@ export class ScriptedStack {
   readonly prefillers: ScriptedWorker[] = [];
   readonly routed: { request: RouteRequest; hashes: Uint32Array }[] = [];
   readonly life: LifeEvent[] = [];
+  /** What the frontend said that it holds. */
+  readonly held: HeldDecisions[] = [];
   readonly controlBus = this.network.connect();
   readonly context = createTestContext('frontend', this.network.connect());
   /** Undefined: the first living worker that is not excluded. */
@@ -182,6 +186,9 @@ export class ScriptedStack {
     const { controlBus: bus } = this;
     bus.subscribe(SUBJECTS.lifeAll, ({ data }) => {
       this.life.push(...decodeLifeBatch(data).events);
+    });
+    bus.subscribe(SUBJECTS.heldAll, ({ data }) => {
+      this.held.push(decodeHeldDecisions(data));
     });
     bus.subscribe(SUBJECTS.routeAll, (message) => {
       const routed = decodeRouteRequest(message.data);

@@ -3,6 +3,7 @@ import {
   createSubjects,
   decodeCancel,
   decodeWork,
+  encodeStreamPositions,
   encodeTokenBatch,
   encodeWorkAck,
   type FinishReason,
@@ -73,18 +74,24 @@ export class ScriptedWorker {
   readonly #open = new Set<number>();
   readonly #parts: Uint32Array[] = [];
   #isHung = false;
+  /** Cancels do not reach it. */
+  isDeaf = false;
+  /** Says how far its streams are when it is asked. */
+  tellsStreams = false;
 
   constructor(id: string, bus: Bus, script: Script) {
     this.id = id;
     this.bus = bus;
     this.script = script;
     bus.subscribe(SUBJECTS.cancel(id), (message) => {
-      if (this.#isHung) return;
-      for (const streamId of decodeCancel(message.data).streamIds) {
+      if (this.#isHung || this.isDeaf) return;
+      const { streamIds, asksStreams } = decodeCancel(message.data);
+      for (const streamId of streamIds) {
         this.cancelled.push(streamId);
         this.staged.delete(streamId);
       }
-      message.respond(new Uint8Array(0));
+      const tells = asksStreams && this.tellsStreams;
+      message.respond(tells ? encodeStreamPositions(this.#running()) : new Uint8Array(0));
     });
     bus.subscribe(SUBJECTS.work(id), (message) => {
       const { header, tokens } = decodeWork(message.data);
@@ -101,6 +108,10 @@ export class ScriptedWorker {
       this.#open.add(header.streamId);
       void this.script(this, header);
     });
+  }
+
+  #running(): Map<number, number> {
+    return new Map([...this.#open].map((id) => [id, this.#positions.get(id) ?? 0]));
   }
 
   /** One engine step for one stream. */
@@ -125,6 +136,12 @@ export class ScriptedWorker {
     if (this.cancelled.includes(streamId)) return;
     this.staged.add(streamId);
     this.emit(streamId, 'p', 'length', { transfer: transferOf(String(streamId)), ...more });
+  }
+
+  /** As `emit`, and the message is lost, also to the count of batches. */
+  lose(streamId: number, text: string, finish: FinishReason = 'none'): void {
+    this.#positions.set(streamId, (this.#positions.get(streamId) ?? 0) + text.length);
+    if (finish !== 'none') this.#open.delete(streamId);
   }
 
   send(frontendId: string, deltas: StreamDelta[]): void {

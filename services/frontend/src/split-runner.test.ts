@@ -5,6 +5,7 @@ import { limit } from '@busbar/protocol';
 import { createTestContext } from '@busbar/service/testing';
 import { Bookings } from './bookings.ts';
 import type { Placement } from './candidate.ts';
+import { DecisionHoldings } from './decision-holdings.ts';
 import { LifePublisher } from './life-publisher.ts';
 import { createFrontendMetrics } from './metrics.ts';
 import { scriptedCandidate } from './scripted-candidate.testing.ts';
@@ -28,7 +29,7 @@ test('KV that waited for too long is not fetched: computed where it is decoded, 
   const metrics = createFrontendMetrics(context.registry, none, none);
   const life = new LifePublisher(bus, subjects, id, metrics);
   const sender = new WorkSender(bus, subjects, id);
-  const workers = new WorkerWatch({ bus, clock, host: { probe: () => Promise.resolve('alive') } });
+  const workers = new WorkerWatch({ bus, clock, host: sender });
   const streams = new Streams({
     bus,
     subjects,
@@ -43,7 +44,7 @@ test('KV that waited for too long is not fetched: computed where it is decoded, 
       cancelStrays: () => assert.fail('strays'),
     },
   });
-  const bookings = new Bookings(life, () => false);
+  const bookings = new Bookings(life, new DecisionHoldings(), () => false);
   const splits = new SplitRunner({ context, metrics, bookings, sender, streams, workers });
   const worker = new ScriptedWorker('prefill-1', network.connect(), (own, { streamId }) =>
     own.stage(streamId),

@@ -5,6 +5,8 @@ import type { StreamDelta } from '@busbar/protocol';
 export interface StreamOwner {
   /** Where the stream runs; what comes from another worker is not of this stream. */
   readonly workerId: string | undefined;
+  /** The stream there; undefined or 0 while there is none. */
+  readonly streamId: number | undefined;
   /** Tokens that came; what the next delta must begin at. */
   readonly position: number;
   /** When the last delta came; 0 before the first. */

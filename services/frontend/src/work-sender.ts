@@ -1,14 +1,18 @@
 import { AppError } from '@busbar/base';
 import { type Bus, BusError } from '@busbar/bus';
 import {
+  decodeStreamPositions,
   decodeWorkAck,
   encodeCancel,
+  encodeStreamsQuestion,
   encodeWork,
   limit,
+  ProtocolError,
   type Subjects,
   type WorkHeader,
 } from '@busbar/protocol';
 import { FrontendError } from './errors.ts';
+import { Recent } from './recent.ts';
 
 /** Room for the header of a message: `logit_bias` at its limit is about 30 kB. */
 const HEADER_BYTES = 65_536;
@@ -22,11 +26,19 @@ export interface OutgoingWork {
   last?: { bytes: number; fields: () => Pick<WorkHeader, 'kvSource'> | undefined };
 }
 
+/** A stream that a worker was asked to stop, or whose staged KV it was told to count off. */
+interface Cancel {
+  workerId: string;
+  streamId: number;
+  isFetched: boolean;
+}
+
 /** Gives placed candidates to their workers and takes them back. */
 export class WorkSender {
   readonly #bus: Bus;
   readonly #subjects: Subjects;
   readonly #frontendId: string;
+  readonly #cancels = new Recent<Cancel>();
 
   constructor(bus: Bus, subjects: Subjects, frontendId: string) {
     this.#bus = bus;
@@ -56,14 +68,42 @@ export class WorkSender {
     }
   }
 
-  /** Asks the worker to stop these streams. Best effort: in an outage the worker stops them by its own rules. */
+  /** Asks the worker to stop these streams. Best effort; what was said around an outage of the bus is said again after it. */
   cancel(workerId: string, streamIds: number[]): void {
-    this.#tell(workerId, encodeCancel(this.#frontendId, streamIds));
+    this.#tell(workerId, streamIds, false);
   }
 
   /** Tells a prefill worker that the KV of this stream was fetched. Best effort: its time runs out by itself. */
   fetched(workerId: string, streamId: number): void {
-    this.#tell(workerId, encodeCancel(this.#frontendId, [streamId], true));
+    this.#tell(workerId, [streamId], true);
+  }
+
+  /** From now on no cancel is forgotten but for their number. */
+  hold(): void {
+    this.#cancels.hold();
+  }
+
+  /** Says all recent cancels again, in one message for each worker and kind. Workers ignore streams that they do not know. */
+  repeat(): void {
+    const groups = new Map<string, Cancel[]>();
+    for (const cancel of this.#cancels.all()) {
+      const key = `${cancel.workerId} ${cancel.isFetched}`;
+      const group = groups.get(key);
+      if (group === undefined) groups.set(key, [cancel]);
+      else group.push(cancel);
+    }
+    for (const group of groups.values()) {
+      const { workerId, isFetched } = group[0]!;
+      this.#publish(
+        workerId,
+        group.map(({ streamId }) => streamId),
+        isFetched,
+      );
+    }
+  }
+
+  release(): void {
+    this.#cancels.release();
   }
 
   /** Asks for a sign of life; `gone` when nobody listens under the name of this worker any more. */
@@ -77,11 +117,34 @@ export class WorkSender {
     }
   }
 
-  #tell(workerId: string, cancel: Uint8Array): void {
+  #tell(workerId: string, streamIds: number[], isFetched: boolean): void {
+    for (const streamId of streamIds) this.#cancels.add({ workerId, streamId, isFetched });
+    this.#publish(workerId, streamIds, isFetched);
+  }
+
+  #publish(workerId: string, streamIds: number[], isFetched: boolean): void {
+    const bytes = encodeCancel(this.#frontendId, streamIds, isFetched);
     try {
-      this.#bus.publish(this.#subjects.cancel(workerId), cancel);
+      this.#bus.publish(this.#subjects.cancel(workerId), bytes);
     } catch (error) {
       if (!(error instanceof BusError)) throw error;
+    }
+  }
+
+  /** See `DoubtsHost`; a worker of an earlier version does not say. */
+  async positions(
+    workerId: string,
+    timeoutMs: number,
+  ): Promise<ReadonlyMap<number, number> | 'silent' | undefined> {
+    const subject = this.#subjects.cancel(workerId);
+    const question = encodeStreamsQuestion(this.#frontendId);
+    try {
+      const { data } = await this.#bus.request(subject, question, { timeoutMs });
+      return data.length === 0 ? undefined : decodeStreamPositions(data);
+    } catch (error) {
+      if (error instanceof BusError) return 'silent';
+      if (error instanceof ProtocolError) return undefined;
+      throw error;
     }
   }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { limit, type RouteReply } from '@busbar/protocol';
+import { limit } from '@busbar/protocol';
 import { answerOf, eventsOf, type Script, ScriptedStack, until } from './scripted-stack.testing.ts';
 
 const nothing: Script = () => {};
@@ -168,26 +168,4 @@ test('an outage of the bus: what runs ends in bounded time, then everything work
     assert.ok(performance.now() - start < 4_000);
     worker.script = (w, { streamId }) => w.emit(streamId, 'ok', 'stop');
     assert.equal((await stack.chat()).status, 200);
-  }));
-
-test('after an outage routers hear again of bookings that ended, and of those whose decision came too late', () =>
-  withStack({ workers: 1 }, async (stack) => {
-    const worker = stack.workers[0]!;
-    assert.equal((await stack.chat()).status, 200);
-    await until(() => stack.ended('completed') === 1);
-    let decide: ((reply: RouteReply) => void) | undefined;
-    stack.route = () => new Promise((resolve) => (decide = resolve));
-    const waiting = stack.chat();
-    await until(() => decide !== undefined);
-    stack.network.disconnect();
-    assert.equal((await waiting).status, 503);
-    stack.network.reconnect();
-    decide!(stack.place(worker.id));
-    await until(() => stack.ended('cancelled') === 1);
-    await until(() => stack.ended('completed') === 2);
-    const [first, again] = stack.life.filter(
-      (event) => event.kind === 'ended' && event.outcome === 'completed',
-    );
-    assert.deepEqual(again, first);
-    assert.equal(worker.works.length, 1);
   }));

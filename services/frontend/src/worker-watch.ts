@@ -2,6 +2,7 @@ import type { Clock } from '@busbar/base';
 import { type Bus, BusError } from '@busbar/bus';
 import { limit } from '@busbar/protocol';
 import { FrontendError, type FrontendErrorCode } from './errors.ts';
+import { type DoubtsHost, OutageDoubts } from './outage-doubts.ts';
 import type { StreamOwner } from './stream-owner.ts';
 
 const SWEEP_MS = 250;
@@ -21,7 +22,7 @@ interface WatchedWorker {
   isProbed: boolean;
 }
 
-export interface WorkerWatchHost {
+export interface WorkerWatchHost extends DoubtsHost {
   /** Asks the worker for a sign of life; `gone` when nobody listens under its name any more. */
   probe(workerId: string, timeoutMs: number): Promise<'alive' | 'silent' | 'gone'>;
 }
@@ -29,13 +30,14 @@ export interface WorkerWatchHost {
 /**
  * Notices within half a second that a worker with our streams is gone: tokens stop, and the bus says that nobody listens
  * under its name. A worker that is connected but answers nothing counts as gone after the time of a lease. Also bounds how
- * long a stream waits after an outage of the bus, and for a worker that answers but sends no tokens. Heartbeats are not
+ * long a stream waits after an outage of the bus, when its worker does not say how far it is (`OutageDoubts`), and for a worker that answers but sends no tokens. Heartbeats are not
  * heard here: they would wake every frontend for every worker, also for those that it has nothing to do with.
  */
 export class WorkerWatch {
   readonly #clock: Clock;
   readonly #host: WorkerWatchHost;
   readonly #workers = new Map<string, WatchedWorker>();
+  readonly #doubts: OutageDoubts;
   readonly #stopStatus: () => void;
   readonly #timer: NodeJS.Timeout;
   #lastSweepMs: number;
@@ -44,9 +46,10 @@ export class WorkerWatch {
   constructor(options: { bus: Bus; clock: Clock; host: WorkerWatchHost }) {
     this.#clock = options.clock;
     this.#host = options.host;
+    this.#doubts = new OutageDoubts(options.host);
     this.#lastSweepMs = options.clock.monotonicMs();
     this.#stopStatus = options.bus.onStatus((change) => {
-      if (change === 'disconnected') this.#outageSinceMs ??= this.#clock.monotonicMs();
+      if (change === 'disconnected') this.#onDisconnected();
       if (change === 'reconnected') this.#onReconnected();
     });
     this.#timer = setInterval(() => this.#sweep(), SWEEP_MS);
@@ -104,6 +107,7 @@ export class WorkerWatch {
   stop(): void {
     clearInterval(this.#timer);
     this.#stopStatus();
+    this.#doubts.cancel();
   }
 
   #sweep(): void {
@@ -158,12 +162,18 @@ export class WorkerWatch {
     for (const owner of worker.owners) owner.lose(error);
   }
 
+  #onDisconnected(): void {
+    this.#outageSinceMs ??= this.#clock.monotonicMs();
+    this.#doubts.cancel();
+  }
+
   #onReconnected(): void {
     this.#outageSinceMs = undefined;
     const nowMs = this.#clock.monotonicMs();
     for (const [workerId, worker] of this.#workers) {
       worker.lastHeardMs = nowMs;
       this.suspect(workerId, nowMs);
+      void this.#doubts.ask(workerId, worker.owners);
     }
   }
 

@@ -1,5 +1,6 @@
 import type { BusMessage } from '@busbar/bus';
 import {
+  decodeHeldDecisions,
   decodeKvBatch,
   decodeLifeBatch,
   decodeRouteRequest,
@@ -115,6 +116,13 @@ export class Desk {
     }
   }
 
+  onHeld(message: BusMessage): void {
+    const held = this.#read('held', () => decodeHeldDecisions(message.data));
+    if (held === undefined) return;
+    const frontendId = lastToken(message.subject);
+    this.#carryOut(this.#parts.core.onHeld(frontendId, held, this.#now()));
+  }
+
   onWorkerJoined(workerId: string, epoch: number, info: WorkerInfo): void {
     this.#context.log.info(
       { workerId, role: info.role, model: info.model, kvBlocks: info.kvBlocks },
@@ -213,6 +221,12 @@ export class Desk {
         case 'transferred':
           this.#parts.metrics.onTransferred(effect);
           break;
+        case 'unheld': {
+          const { frontendId, bookings } = effect;
+          this.#context.log.info({ frontendId, bookings }, 'bookings that their frontend lacks');
+          this.#parts.metrics.onUnheld(bookings);
+          break;
+        }
         case 'wake':
           this.#wakeAt(effect.atMs);
           break;

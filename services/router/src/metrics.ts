@@ -13,6 +13,7 @@ export interface RouterMetrics {
   onRecord(record: DecisionRecord): void;
   onTruth(effect: TruthEffect): void;
   onTransferred(effect: TransferredEffect): void;
+  onUnheld(bookings: number): void;
   onBadFrame(subject: string): void;
 }
 
@@ -46,6 +47,10 @@ export function createRouterMetrics(registry: Registry, policy: PolicyName): Rou
   const badFrames = counter('bad_frames_total', 'Messages that do not follow the protocol', [
     'subject',
   ]);
+  const unheld = counter(
+    'unheld_bookings_total',
+    'Bookings released because their frontend does not hold them: messages about them were lost',
+  );
   const placed = decisions.labels(policy, 'placed');
   return {
     decisionSeconds: new Histogram({
@@ -75,6 +80,7 @@ export function createRouterMetrics(registry: Registry, policy: PolicyName): Rou
       promptTokens.inc(tokens);
     },
     onTransferred: (effect) => split.onTransferred(effect),
+    onUnheld: (bookings) => unheld.inc(bookings),
     onBadFrame: (subject) => badFrames.labels(subject).inc(),
     onTruth: ({ from, to, cause }) => {
       if (TRUTH_RANK[to] < TRUTH_RANK[from]) demotions.labels(to, cause).inc();

@@ -5,6 +5,7 @@ import { hashBlocks, hashSeed } from '@busbar/blocks';
 import { BusError } from '@busbar/bus';
 import {
   decodeRouteReply,
+  encodeHeldDecisions,
   encodeInstance,
   encodeRouteRequest,
   instanceKey,
@@ -177,6 +178,32 @@ test('a frontend that leaves gives back its bookings; other routers heard of the
     await until('no booking', () => booked().every((count) => count === 0));
   }));
 
+test('bookings that their frontend does not hold are released by every router, and said', () =>
+  withBench(async ({ worker, router, bus, context, place, life }) => {
+    await worker('w1').join();
+    const routers = [await router(), await router({}, 'r2')];
+    const kept = await place(prompt(160));
+    const lost = await place(prompt(160, 1), 'f1', 2);
+    assert.ok(kept.kind === 'place' && lost.kind === 'place');
+    for (const { decisionId, routerId, workerId, expectedCachedTokens } of [kept, lost]) {
+      const ask = decisionId === kept.decisionId ? 1 : 2;
+      const prices = { promptTokens: 160, maxTokens: 8, expectedCachedTokens, blocks: 0 };
+      life({ kind: 'booked', decisionId, routerId, workerId, ...prices, ask });
+    }
+    const booked = () =>
+      routers.map(
+        ({ service }) =>
+          (service.adminRoutes!['/workers']!() as { bookedRequests: number }[])[0]?.bookedRequests,
+      );
+    await until('two bookings in each', () => booked().every((count) => count === 2));
+    const list = { from: 0, before: 3, decisionIds: [kept.decisionId] };
+    bus.publish(context.subjects.held('f1'), encodeHeldDecisions(list));
+    await until('one booking in each', () => booked().every((count) => count === 1));
+    for (const { context: own } of routers) {
+      assert.match(await own.registry.metrics(), /unheld_bookings_total\{[^}]*\} 1/);
+    }
+  }));
+
 test('a bad frame is answered; a draining router leaves the queue group first', () =>
   withBench(async ({ worker, router, bus, context, place }) => {
     await worker('w1').join();
@@ -190,12 +217,13 @@ test('a bad frame is answered; a draining router leaves the queue group first', 
       context.subjects.kv('w1'),
       context.subjects.load('w1'),
       context.subjects.life('m'),
+      context.subjects.held('f1'),
     ]) {
       bus.publish(subject, Uint8Array.of(1, 2, 3));
     }
     assert.equal((await place(prompt(32))).kind, 'place');
     const metrics = await own.registry.metrics();
-    for (const subject of ['route', 'kv', 'load', 'life']) {
+    for (const subject of ['route', 'kv', 'load', 'life', 'held']) {
       assert.match(metrics, new RegExp(`bad_frames_total\\{subject="${subject}",[^}]*\\} 1`));
     }
     await service.drain(AbortSignal.timeout(1_000));

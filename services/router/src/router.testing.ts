@@ -145,7 +145,7 @@ export interface Bench {
     env?: Record<string, string>,
     id?: string,
   ) => Promise<{ service: Service; context: TestContext }>;
-  place: (tokens: Uint32Array, frontendId?: string) => Promise<RouteReply>;
+  place: (tokens: Uint32Array, frontendId?: string, ask?: number) => Promise<RouteReply>;
   life: (event: LifeEvent, hashes?: Uint32Array) => void;
 }
 
@@ -172,10 +172,11 @@ export async function withBench(use: (bench: Bench) => Promise<void>): Promise<v
         running.push(service);
         return { service, context: own };
       },
-      place: async (tokens, frontendId = 'f1') => {
+      place: async (tokens, frontendId = 'f1', ask = 1) => {
         const request = {
           model: 'm',
           frontendId,
+          ask,
           promptTokens: tokens.length,
           maxTokens: 8,
           deadlineMs: 2_000,

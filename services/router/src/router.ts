@@ -38,6 +38,7 @@ export async function createRouter(
     bus.subscribe(subjects.kvAll, (message: BusMessage) => desk.onKv(message)),
     bus.subscribe(subjects.loadAll, (message: BusMessage) => desk.onLoad(message)),
     bus.subscribe(subjects.lifeAll, (message: BusMessage) => desk.onLife(message)),
+    bus.subscribe(subjects.heldAll, (message: BusMessage) => desk.onHeld(message)),
   ];
   const links = await LinkWatch.start(await bus.bucket(context.buckets.links), desk);
   const instances = await InstanceWatch.start(await bus.bucket(context.buckets.instances), desk);

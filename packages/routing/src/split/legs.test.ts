@@ -99,6 +99,18 @@ suite('the two bookings of a split request', () => {
     assert.equal(bench.booked(), 0);
   });
 
+  test('when the prefill is refused, so it is, and the prefill worker is not avoided', () => {
+    const bench = benchOf();
+    const placed = bench.place(PROMPT);
+    bench.end(bench.legOf(placed), 'rejected');
+    assert.equal(bench.pair('p1', 'd1').bookedBytes, 0);
+    assert.equal(bench.view('d1').bookedPrefillTokens, 1601);
+    bench.first(placed, 0);
+    bench.end(placed);
+    assert.equal(bench.booked(), 0);
+    assert.equal(codeOf(bench.ask(PROMPT)), 'split');
+  });
+
   test('siblings count on the blocks that are on their way', () => {
     const bench = benchOf();
     bench.place(PROMPT);

@@ -60,6 +60,11 @@ export class Legs {
   /** Nothing will be fetched; the worker is left alone for a while. */
   onFailed(prefill: Booking, nowMs: number): void {
     prefill.row.suspicion.fail(nowMs);
+    this.onRefused(prefill, nowMs);
+  }
+
+  /** Nothing will be fetched; a worker that was full, or leaves, is no worse for that. */
+  onRefused(prefill: Booking, nowMs: number): void {
     const decode = this.#decodeLegOf(prefill);
     if (decode === undefined) return;
     decode.flight?.land();

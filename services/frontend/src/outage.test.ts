@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { MemoryNetwork } from '@busbar/bus';
+import type { RouteReply } from '@busbar/protocol';
+import { createSubjects, decodeCancel, limit } from '@busbar/protocol';
+import { DecisionHoldings } from './decision-holdings.ts';
+import { answerOf, type Script, ScriptedStack, until } from './scripted-stack.testing.ts';
+import { WorkSender } from './work-sender.ts';
+
+const nothing: Script = () => {};
+const PLACE = { kind: 'place', routerId: 'r', workerId: 'w', expectedCachedTokens: 0 } as const;
+
+async function withStack(
+  options: Parameters<typeof ScriptedStack.start>[0],
+  run: (stack: ScriptedStack) => Promise<void>,
+): Promise<void> {
+  const stack = await ScriptedStack.start(options);
+  try {
+    await run(stack);
+  } finally {
+    await stack.stop();
+  }
+}
+
+test('after an outage routers hear what is held, and late decisions are given back', () =>
+  withStack({ workers: 1, script: nothing }, async (stack) => {
+    const worker = stack.workers[0]!;
+    const running = stack.chat();
+    await until(() => worker.works.length === 1);
+    worker.script = (w, { streamId }) => w.emit(streamId, 'z', 'stop');
+    assert.equal((await stack.chat()).status, 200);
+    let decide: ((reply: RouteReply) => void) | undefined;
+    stack.route = () => new Promise((resolve) => (decide = resolve));
+    const waiting = stack.chat();
+    await until(() => decide !== undefined);
+    assert.deepEqual(
+      stack.routed.map(({ request }) => request.ask),
+      [1, 2, 3],
+    );
+    stack.network.disconnect();
+    assert.equal((await waiting).status, 503);
+    stack.network.reconnect();
+    await until(() => stack.held.length === 2);
+    const list = { from: 0, before: 4, decisionIds: ['d1'] };
+    assert.deepEqual(stack.held, [list, list]);
+    decide!(stack.place(worker.id));
+    await until(() => stack.ended('cancelled') === 1);
+    worker.emit(worker.works[0]!.header.streamId, 'z', 'stop');
+    assert.equal((await running).status, 200);
+  }));
+
+test('an open ask and what comes after it are in no list; both legs of a split are in one', () => {
+  const holdings = new DecisionHoldings();
+  const most = limit('heldDecisions');
+  const asks = Array.from({ length: most + 3 }, () => holdings.ask());
+  const open = asks.at(-2)!;
+  for (const ask of asks) {
+    if (ask === open) continue;
+    const prefill = { ...PLACE, decisionId: `d${ask}.p`, onFailure: 'fail' } as const;
+    holdings.take(ask, { ...PLACE, decisionId: `d${ask}`, ...(ask % 2 === 0 ? { prefill } : {}) });
+    if (ask % 3 === 0) holdings.release(`d${ask}`);
+    if (ask % 5 === 0) holdings.release(`d${ask}.p`);
+  }
+  const lists = holdings.lists();
+  assert.ok(lists.length > 1);
+  let before = 0;
+  for (const list of lists) {
+    assert.equal(list.from, before);
+    ({ before } = list);
+    assert.ok(list.decisionIds.length <= most);
+    const expected: string[] = [];
+    for (let ask = Math.max(1, list.from); ask < before; ask++) {
+      if (ask % 3 !== 0) expected.push(`d${ask}`);
+      if (ask % 2 === 0 && ask % 5 !== 0) expected.push(`d${ask}.p`);
+    }
+    assert.deepEqual(list.decisionIds.toSorted(), expected.toSorted());
+  }
+  assert.equal(before, open);
+  holdings.settle(open);
+  assert.equal(holdings.lists().at(-1)?.before, asks.at(-1)! + 1);
+});
+
+test('cancels of an outage and from right before it are said again, one message a worker and kind', async () => {
+  const network = new MemoryNetwork();
+  const subjects = createSubjects('test');
+  const sender = new WorkSender(network.connect(), subjects, 'f1');
+  const heard: string[] = [];
+  const listener = network.connect();
+  for (const id of ['w1', 'w2']) {
+    listener.subscribe(subjects.cancel(id), ({ data }) => {
+      const { streamIds, isFetched } = decodeCancel(data);
+      heard.push(`${id} ${isFetched} ${[...streamIds].join(' ')}`);
+    });
+  }
+  sender.cancel('w1', [1, 2]);
+  sender.hold();
+  sender.cancel('w2', [3]);
+  sender.fetched('w1', 4);
+  sender.cancel('w1', [5]);
+  await until(() => heard.length === 4);
+  sender.repeat();
+  await until(() => heard.length === 7);
+  assert.deepEqual(heard.slice(4), ['w1 false 1 2 5', 'w2 false 3', 'w1 true 4']);
+});
+
+test('a stream that was stopped while the worker did not hear it is stopped after the outage', () =>
+  withStack({ workers: 1, script: nothing }, async (stack) => {
+    const worker = stack.workers[0]!;
+    const gone = new AbortController();
+    const running = stack.chat({}, { signal: gone.signal }).catch(() => 'gone');
+    await until(() => worker.works.length === 1);
+    worker.isDeaf = true;
+    gone.abort();
+    assert.equal(await running, 'gone');
+    await until(() => stack.ended('cancelled') === 1);
+    assert.deepEqual(worker.cancelled, []);
+    stack.network.disconnect();
+    worker.isDeaf = false;
+    stack.network.reconnect();
+    await until(() => worker.cancelled.length > 0);
+    assert.equal(worker.cancelled[0], worker.works[0]!.header.streamId);
+  }));
+
+test('after an outage a worker says how far its streams are: what lost tokens moves or ends at once, the rest goes on', () =>
+  withStack({ workers: 2, script: nothing }, async (stack) => {
+    const [first, second] = stack.workers;
+    first!.tellsStreams = true;
+    const [lost, ended, waiting, shown] = [1, 2, 3, 4].map(() => stack.chat());
+    await until(() => first!.works.length === 4);
+    const [lostId, endedId, waitingId, shownId] = first!.works.map(({ header }) => header.streamId);
+    first!.emit(shownId!, 's');
+    await until(() => stack.life.some(({ kind }) => kind === 'firstToken'));
+    stack.network.disconnect();
+    first!.lose(lostId!, 'l');
+    first!.lose(endedId!, 'e', 'stop');
+    second!.script = (worker, { streamId }) => worker.emit(streamId, 'moved', 'stop');
+    stack.network.reconnect();
+    const reconnectedMs = performance.now();
+    for (const moved of [lost, ended]) {
+      assert.equal((await answerOf(moved!)).choices[0]?.message.content, 'moved');
+    }
+    assert.ok(performance.now() - reconnectedMs < 2_500, 'not left to the limits of suspicion');
+    await until(() => performance.now() - reconnectedMs > 3_500, 4_000);
+    first!.emit(waitingId!, 'w', 'stop');
+    first!.emit(shownId!, 'h', 'stop');
+    assert.equal((await answerOf(waiting!)).choices[0]?.message.content, 'w');
+    assert.equal((await answerOf(shown!)).choices[0]?.message.content, 'sh');
+    assert.deepEqual(new Set(first!.cancelled), new Set([lostId, endedId]));
+  }));
