@@ -168,6 +168,7 @@ class Walk {
       ask: this.bench.keys + 1,
       ...(this.#rng.int(4) === 0 ? { excluded: [pick(this.#rng, WORKERS)] } : undefined),
       ...(this.#rng.int(6) === 0 ? { isWhole: true } : undefined),
+      ...(this.#rng.int(4) === 0 ? { kvAt: pick(this.#rng, WORKERS) } : undefined),
     };
     this.#asked.set(this.bench.keys, 0);
     this.#note(this.bench.ask(this.#prompt(), request));

@@ -80,7 +80,7 @@ export class PlacementClient {
   }
 
   async #ask(candidate: Candidate, traceparent: string | undefined): Promise<RouteReply> {
-    const { prompt, generation, excluded, isWhole } = candidate;
+    const { prompt, generation, excluded, isWhole, kept } = candidate;
     const { model, lora } = generation;
     const deadlineMs = limit('routeTimeoutMs');
     const fields = {
@@ -92,6 +92,7 @@ export class PlacementClient {
       ...(excluded.length > 0 ? { excluded } : {}),
       ...(lora === undefined ? {} : { lora }),
       ...(isWhole ? { isWhole } : {}),
+      ...(kept === undefined ? {} : { kvAt: kept.workerId }),
       ...(traceparent === undefined ? {} : { traceparent }),
     };
     const hashes = fitting(prompt.hashes);

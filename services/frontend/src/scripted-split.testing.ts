@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { WorkHeader } from '@busbar/protocol';
+import type { WorkAck, WorkHeader } from '@busbar/protocol';
 import {
   type Script,
   ScriptedStack,
@@ -8,6 +8,11 @@ import {
   until,
 } from './scripted-stack.testing.ts';
 import { sayOk } from './scripted-worker.testing.ts';
+
+/** How a worker acknowledges work that it does not take. */
+export const refuse =
+  (code: Extract<WorkAck, { kind: 'refused' }>['code'], retryable = true) =>
+  (): WorkAck => ({ kind: 'refused', code, message: 'no', retryable });
 
 /** One prefill worker and two decode workers; every decision is a split unless the request asks for one worker. */
 export class SplitStack extends ScriptedStack {
@@ -17,11 +22,12 @@ export class SplitStack extends ScriptedStack {
       await stack.open({ workers: 2, script: stack.fetchAndSay });
       const prefill: Script = (worker, { streamId }) => worker.stage(streamId);
       await stack.addWorker('prefill-1', 'm', prefill, { role: 'prefill' });
-      stack.route = ({ excluded = [], isWhole }) => {
+      stack.route = ({ excluded = [], isWhole, kvAt }) => {
         const decoder = stack.workers.find(({ id }) => !excluded.includes(id));
         if (decoder === undefined) {
           return { kind: 'reject', code: 'ROUTER_NO_WORKERS', message: 'none' };
         }
+        if (kvAt !== undefined) return { ...stack.place(decoder.id), kvAt };
         return isWhole === true ? stack.place(decoder.id) : stack.split(decoder.id, 'prefill-1');
       };
       await run(stack);

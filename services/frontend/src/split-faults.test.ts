@@ -144,8 +144,9 @@ test('whatever fails at whatever stage: each booking ends once, every stream sto
     const saboteur = new Saboteur(stack);
     const statuses = new Map<number | undefined, number>();
     let asked = 0;
+    let offers = 0;
     let waiting: Plan[] = [];
-    stack.route = async ({ excluded = [], isWhole }) => {
+    stack.route = async ({ excluded = [], isWhole, kvAt }) => {
       const { routeMs = 0, onFailure = 'fail' } = waiting.shift() ?? {};
       await sleep(routeMs);
       const decoder = stack.workers.find(({ id }) => !excluded.includes(id));
@@ -153,6 +154,8 @@ test('whatever fails at whatever stage: each booking ends once, every stream sto
         return { kind: 'reject', code: 'ROUTER_NO_WORKERS', message: 'none' };
       }
       if (isWhole === true) return stack.place(decoder.id);
+      // A router may find no worker that makes a pair with the one that keeps the KV.
+      if (kvAt !== undefined && offers++ % 3 > 0) return { ...stack.place(decoder.id), kvAt };
       return stack.split(decoder.id, 'prefill-1', onFailure);
     };
     await fc.assert(

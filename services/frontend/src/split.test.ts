@@ -1,14 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { LifeEvent, WorkAck } from '@busbar/protocol';
+import type { LifeEvent } from '@busbar/protocol';
 import type { Place } from './bookings.ts';
-import { SplitStack } from './scripted-split.testing.ts';
+import { refuse, SplitStack } from './scripted-split.testing.ts';
 import { answerOf, eventsOf, type Script, until } from './scripted-stack.testing.ts';
 
 const nothing: Script = () => {};
-const refuse =
-  (code: Extract<WorkAck, { kind: 'refused' }>['code'], retryable = true) =>
-  (): WorkAck => ({ kind: 'refused', code, message: 'no', retryable });
 
 test('prefill elsewhere, then decode: one prompt, one answer, the cache of the prefill', () =>
   SplitStack.with(async (stack) => {
@@ -213,25 +210,6 @@ test('KV that is lost on its way: once more, on one worker for everything; or an
     assert.equal(strict.status, 503);
     assert.equal((await answerOf(strict)).error.code, 'prefill_failed');
     await stack.settled();
-  }));
-
-test('a decode worker that refuses after the prefill: KV given up at once, next worker; no leak', () =>
-  SplitStack.with(async (stack) => {
-    const { prefiller, first } = stack;
-    for (const code of ['WORKER_FULL', 'WORKER_DRAINING'] as const) {
-      first.ack = refuse(code);
-      for (let i = 0; i < 20; i++) assert.equal((await stack.chat()).status, 200);
-    }
-    assert.deepEqual(stack.routed[1]?.request.excluded, ['decode-1']);
-    assert.equal(prefiller.works.length, 80, 'the prompt is prefilled for the next worker');
-    assert.equal(prefiller.cancelled.length, 40);
-    first.ack = refuse('WORKER_BAD_REQUEST', false);
-    for (let i = 0; i < 20; i++) assert.equal((await stack.chat()).status, 400);
-    await first.kill();
-    for (let i = 0; i < 20; i++) assert.equal((await stack.chat()).status, 200);
-    await stack.settled();
-    assert.equal(await stack.figure('split_requests_total', { outcome: 'moved' }), 60);
-    assert.equal(await stack.figure('split_requests_total', { outcome: 'failed' }), 20);
   }));
 
 test('a prefill worker that hangs or vanishes is noticed as any other', () =>
