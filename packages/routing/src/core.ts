@@ -231,7 +231,7 @@ class Core implements RouterCore {
 
   onLink(record: LinkRecord, nowMs: number): RouterEffect[] {
     const effects = this.#begin(nowMs);
-    this.#links.onRecord(record, nowMs);
+    if (this.#links.onRecord(record, nowMs)) this.#drain(nowMs, effects);
     return effects;
   }
 

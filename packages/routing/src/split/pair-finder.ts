@@ -127,7 +127,7 @@ export class PairFinder {
         const { slot, suspicion } = pair.prefill;
         const prefillAt = this.#placeOfSlot[slot];
         if (prefillAt === undefined || prefillAt >= prefills.count) continue;
-        if (prefills.slots[prefillAt] !== slot) continue;
+        if (prefills.slots[prefillAt] !== slot || !pair.link.isProven) continue;
         const isSuspect = suspicion.isOpen(nowMs) || pair.link.suspicion.isOpen(nowMs);
         if (isSuspect && !withSuspects) continue;
         this.#offers.push(this.#offer(pair, prefillAt, decodeAt, decodes, placement));
