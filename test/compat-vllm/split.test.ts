@@ -4,13 +4,20 @@ import OpenAI from 'openai';
 import { ProtocolClient } from '../nats/protocol-client.ts';
 import { BLOCK_SIZE, MODEL, NAMESPACE, promptTokens, VllmStack } from './vllm-stack.ts';
 
-/** A transfer takes milliseconds, and half a minute when both cores of a small machine are busy. */
+/** A transfer takes a second or two on cores that three Python processes share; more when others use them too. */
 const ANSWER_MS = 60_000;
 /** Below the lease that workers give vLLM. */
 const LEFT_MS = 20_000;
 
+/** The worker's own limit of the first transfer, once more after one that failed, and a busy machine. */
+const PROVEN_MS = 180_000;
+
 let stack: VllmStack;
 let openai: OpenAI;
+
+function tellProven(ms: number): void {
+  process.stdout.write(`# KV came over the new link ${(ms / 1_000).toFixed(1)} s later\n`);
+}
 
 before(async () => {
   stack = await VllmStack.start(['prefill', 'decode'], {
@@ -18,11 +25,11 @@ before(async () => {
     router: { BUSBAR_DISAGGREGATION: 'always' },
     worker: { BUSBAR_KV_CONNECTOR: 'nixl', BUSBAR_KV_BUFFER_DEVICE: 'cpu' },
   });
+  tellProven(await stack.proven(PROVEN_MS));
   openai = new OpenAI({
     baseURL: `${stack.url}/v1`,
     apiKey: 'unused',
-    // The first transfer starves two cores for seconds, in which the only worker counts as silent: 429, come again.
-    maxRetries: 8,
+    maxRetries: 0,
     timeout: ANSWER_MS,
   });
 });
@@ -36,6 +43,13 @@ function characters(answer: OpenAI.Completion): string | undefined {
 test('a split request gives the text of a whole one', async (t: TestContext) => {
   const decode = stack.ofRole('decode');
   const direct = new OpenAI({ baseURL: `${decode.vllmUrl}/v1`, apiKey: 'unused', maxRetries: 0 });
+  const pulledTokens = (): Promise<number> => {
+    const labels = 'external_kv_transfer';
+    return stack.metric(decode.vllmUrl, 'vllm:prompt_tokens_by_source_total', labels);
+  };
+  // The block that proved the link.
+  const pulledBefore = await pulledTokens();
+  assert.ok(pulledBefore > 0);
   let promptTokenCount = 0;
   for (const [i, words] of [10, 30, 80].entries()) {
     // Text: of ids that are no whole characters, vLLM's text would begin with a part of the prompt.
@@ -62,11 +76,7 @@ test('a split request gives the text of a whole one', async (t: TestContext) => 
   const splits = await stack.metric(stack.ofRole('router').adminUrl, 'busbar_router_splits_total');
   assert.equal(splits, 3);
   // What decode pulled it did not compute.
-  const pulled = await stack.metric(
-    decode.vllmUrl,
-    'vllm:prompt_tokens_by_source_total',
-    'external_kv_transfer',
-  );
+  const pulled = (await pulledTokens()) - pulledBefore;
   assert.ok(pulled > promptTokenCount * 0.9, `${pulled} of ${promptTokenCount}`);
   t.diagnostic(`${pulled} of ${promptTokenCount} prompt tokens came over NIXL`);
 });

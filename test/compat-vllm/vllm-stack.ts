@@ -54,6 +54,7 @@ export interface Member {
   process: ManagedProcess;
 }
 
+const linksSchema = z.array(z.object({ isProven: z.boolean() }));
 const generatedSchema = z.object({ choices: z.array(z.object({ token_ids: z.array(z.int()) })) });
 
 /** Frontend, router and workers with real vLLMs, as processes on a nats-server of their own; `await using` ends them all. */
@@ -122,6 +123,23 @@ export class VllmStack implements AsyncDisposable {
     return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
   }
 
+  /** Waits until the router splits requests over the pair of workers; milliseconds that it took. */
+  async proven(limitMs: number): Promise<number> {
+    const beganMs = performance.now();
+    const { adminUrl } = this.ofRole('router');
+    await waitFor(
+      async () => {
+        const links = linksSchema.parse(await (await fetch(`${adminUrl}/links`)).json());
+        return links.some(({ isProven }) => isProven);
+      },
+      limitMs,
+      'KV over the new link',
+    ).catch((error: unknown) => {
+      throw new Error(`${String(error)}\n${this.#outputs()}`, { cause: error });
+    });
+    return performance.now() - beganMs;
+  }
+
   /** Asks a vLLM itself, past Busbar: greedy, and no end before `maxTokens`. */
   async direct(member: Member, tokens: Uint32Array, maxTokens: number): Promise<number[]> {
     const response = await fetch(`${member.vllmUrl}/inference/v1/generate`, {
@@ -170,9 +188,6 @@ export class VllmStack implements AsyncDisposable {
 
   async #waitServing(): Promise<void> {
     const urls = [this.#frontendUrl, ...this.members.map(({ adminUrl }) => adminUrl)];
-    const outputs = (): string => {
-      return this.members.map((one) => `${one.id}: ${one.process.output.slice(-3_000)}`).join('\n');
-    };
     await waitFor(
       async () => {
         const ended = this.members.find((one) => one.process.exit !== undefined);
@@ -183,10 +198,14 @@ export class VllmStack implements AsyncDisposable {
       START_MS,
       'the stack to be ready',
     ).catch((error: unknown) => {
-      throw new Error(`${String(error)}\n${outputs()}`, { cause: error });
+      throw new Error(`${String(error)}\n${this.#outputs()}`, { cause: error });
     });
     const ended = this.members.find((one) => one.process.exit !== undefined);
-    if (ended !== undefined) throw new Error(`${ended.id} ended\n${outputs()}`);
+    if (ended !== undefined) throw new Error(`${ended.id} ended\n${this.#outputs()}`);
+  }
+
+  #outputs(): string {
+    return this.members.map((one) => `${one.id}: ${one.process.output.slice(-3_000)}`).join('\n');
   }
 }
 

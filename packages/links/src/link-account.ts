@@ -24,6 +24,8 @@ export class LinkAccount {
   transfers = 0;
   failures = 0;
   lastFailure: string | undefined;
+  /** Something came over it. */
+  isProven = false;
   bytesTotal = 0;
   busyMsTotal = 0;
   readonly #isProbeOfSamePath: boolean;

@@ -210,3 +210,19 @@ function simulate(
   }
   return { events, busyMs };
 }
+
+test('a link is proven by a warm-up or by a transfer that arrived, and by nothing else', () => {
+  const ledger = new LinkLedger('d1', 'nixl');
+  assert.equal(ledger.opened('p1').isProven, false);
+  assert.equal(ledger.probed('p1', { bytesPerMs: 10, latencyMs: 1 }, 0).isProven, false);
+  const failed = ledger.probeFailed('p1', 'it took too long');
+  assert.deepEqual([failed.isProven, failed.failures], [false, 0]);
+  ledger.began(1, 'p1', 1);
+  assert.equal(ledger.ended(1, { outcome: 'failed', bytes: 0 }, 2)?.isProven, false);
+  const proven = ledger.proven('p1');
+  assert.deepEqual([proven.isProven, proven.transfers, proven.latencyMs], [true, 0, 1]);
+  ledger.began(2, 'p2', 1);
+  assert.equal(ledger.ended(2, { outcome: 'ok', bytes: 5 }, 2)?.isProven, true);
+  ledger.forget('p1');
+  assert.equal(ledger.opened('p1').isProven, false, 'another process under the same name');
+});

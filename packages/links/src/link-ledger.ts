@@ -54,11 +54,26 @@ export class LinkLedger {
     this.#transfers.delete(key);
     const { account, prefillWorkerId } = transfer;
     account.end(transfer.beganMs, transfer.fairMs, end.bytes, nowMs);
-    if (end.outcome === 'ok') account.transfers++;
+    if (end.outcome === 'ok') {
+      account.transfers++;
+      account.isProven = true;
+    }
     if (end.outcome === 'failed') {
       account.failures++;
       account.lastFailure = (end.reason ?? 'no reason was given').slice(0, REASON_CHARS);
     }
+    return this.#figuresOf(prefillWorkerId, account);
+  }
+
+  /** The prefill worker is here. */
+  opened(prefillWorkerId: string): LinkFigures {
+    return this.#figuresOf(prefillWorkerId, this.#account(prefillWorkerId));
+  }
+
+  /** A warm-up came over the link. Its time says nothing of later transfers. */
+  proven(prefillWorkerId: string): LinkFigures {
+    const account = this.#account(prefillWorkerId);
+    account.isProven = true;
     return this.#figuresOf(prefillWorkerId, account);
   }
 
@@ -69,7 +84,10 @@ export class LinkLedger {
     return this.#figuresOf(prefillWorkerId, account);
   }
 
-  /** A probe that found nothing. Where transfers take another path than probes it does not count as a failure of the link. */
+  /**
+   * A probe that found nothing, or a warm-up that did not end. Where transfers take another path than probes it does not count as a
+   * failure of the link.
+   */
   probeFailed(prefillWorkerId: string, reason: string): LinkFigures {
     const account = this.#account(prefillWorkerId);
     if (this.#protocol === 'tcp') account.failures++;
@@ -125,6 +143,7 @@ export class LinkLedger {
       bytesPerMs,
       latencyMs: account.latencyMs,
       source,
+      isProven: account.isProven,
     };
     if (account.lastFailure !== undefined) figures.lastFailure = account.lastFailure;
     return figures;

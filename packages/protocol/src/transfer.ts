@@ -98,6 +98,11 @@ const linkRecordSchema = z.object({
   /** What `bytesPerMs` rests on. */
   source: z.enum(['none', 'probe', 'transfers']),
   lastFailure: z.string().max(512).optional(),
+  /**
+   * KV came over it. Where engines move KV by themselves no request is split over a link before: the first transfer between two of
+   * them sets up the connection, which takes seconds.
+   */
+  isProven: z.boolean().optional(),
   updatedAt: z.string(),
 });
 export type LinkRecord = z.infer<typeof linkRecordSchema>;

@@ -40,6 +40,8 @@ const workHeaderSchema = z.object({
   stageKv: z.object({ transferId: z.string().min(1).max(256) }).optional(),
   /** The decode leg of a split request: fetch the KV of the prompt instead of computing it. Comes with the last part. */
   kvSource: kvSourceSchema.optional(),
+  /** Asked by a decode worker to prove a link, for no client: it is counted neither as a request nor as a transfer. */
+  isWarmUp: z.boolean().optional(),
 });
 export type WorkHeader = z.infer<typeof workHeaderSchema>;
 

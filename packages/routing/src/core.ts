@@ -239,7 +239,7 @@ class Core implements RouterCore {
 
   onLink(record: LinkRecord, nowMs: number): RouterEffect[] {
     const effects = this.#begin(nowMs);
-    this.#links.onRecord(record, nowMs);
+    if (this.#links.onRecord(record, nowMs)) this.#drain(nowMs, effects);
     return effects;
   }
 
@@ -264,7 +264,8 @@ class Core implements RouterCore {
     }
     this.#drain(nowMs, effects);
     for (const waiting of this.#queue.entries()) {
-      if (waiting.deadlineMs <= nowMs) this.#expire(waiting, effects);
+      const isServed = this.#table.pool(waiting.event.request.model) !== undefined;
+      if (this.#queue.isDue(waiting, isServed, nowMs)) this.#expire(waiting, isServed, effects);
       else this.#alarm.ask(waiting.deadlineMs, effects);
     }
     const oldestMs = this.#ledger.oldestMs;
@@ -327,9 +328,11 @@ class Core implements RouterCore {
       effects.push(rejection);
       return;
     }
-    const waitMs = Math.min(this.#config.queueWaitMs, request.deadlineMs * PATIENCE);
-    if (this.#queue.add(event, nowMs + waitMs, refusal)) {
-      this.#alarm.ask(nowMs + waitMs, effects);
+    const patienceMs = request.deadlineMs * PATIENCE;
+    const waitMs = this.#config.queueWaitMs;
+    const waiting = this.#queue.add(event, refusal, { nowMs, waitMs, patienceMs });
+    if (waiting !== undefined) {
+      this.#alarm.ask(waiting.deadlineMs, effects);
       return;
     }
     const message = `${this.#queue.limit} requests wait for a worker already`;
@@ -339,20 +342,26 @@ class Core implements RouterCore {
   /** Places whoever can be placed now, longest waiting first. */
   #drain(nowMs: number, effects: RouterEffect[]): void {
     if (this.#queue.length === 0) return;
-    const stuck = new Set<string>();
+    const stuck = new Map<string, Refusal>();
     const unprefilled = new Set<string>();
     for (const waiting of this.#queue.entries()) {
       const { event } = waiting;
       const { model } = event.request;
       const pool = this.#table.pool(model);
-      if (pool === undefined || stuck.has(model)) continue;
+      if (pool === undefined) continue;
+      const known = stuck.get(model);
+      if (known !== undefined) {
+        waiting.refusal = known;
+        continue;
+      }
       if (waiting.refusal === 'prefill-unavailable' && unprefilled.has(model)) continue;
       const placed = this.#placer.place(pool, event, nowMs);
       if (typeof placed === 'string') {
         waiting.refusal = placed;
         // Requests without wishes of their own are refused alike; for want of a prefill worker, those that must be split.
         const isPlain = hasNoWishes(event.request);
-        if (isPlain) (placed === 'prefill-unavailable' ? unprefilled : stuck).add(model);
+        if (isPlain && placed === 'prefill-unavailable') unprefilled.add(model);
+        else if (isPlain) stuck.set(model, placed);
         continue;
       }
       this.#queue.remove(event.key);
@@ -361,9 +370,8 @@ class Core implements RouterCore {
     }
   }
 
-  #expire({ event, refusal }: Waiting, effects: RouterEffect[]): void {
+  #expire({ event, refusal }: Waiting, isServed: boolean, effects: RouterEffect[]): void {
     this.#queue.remove(event.key);
-    const isServed = this.#table.pool(event.request.model) !== undefined;
     effects.push(rejectLate(event.key, refusal, isServed));
   }
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { limit } from '@busbar/protocol';
 import { Bench, chain, type Placed, replyOf } from './testing.ts';
+import type { RouterEffect } from './types.ts';
 
 const THREE = ['w1', 'w2', 'w3'];
 
@@ -188,6 +189,47 @@ suite('admission', () => {
     const keys = effects.flatMap((effect) => (effect.kind === 'reply' ? [effect.key] : []));
     assert.deepEqual(keys, [0, 1, 2]);
     assert.equal(bench.view('w2').bookedRequests, 3);
+  });
+
+  test('lets requests outlast a pause of all workers that are not gone, and no longer than their leases could', () => {
+    const bench = benchOf({ queueWaitMs: 1_000 });
+    const tick = (nowMs: number): RouterEffect[] => {
+      bench.nowMs = nowMs;
+      return bench.run(bench.core.onTick(nowMs));
+    };
+    bench.nowMs = 1_000;
+    for (const i of [1, 2]) assert.equal(replyOf(bench.ask(chain(`p${i}`, 4))), undefined);
+    assert.equal(replyOf(bench.ask(chain('hasty', 4), { deadlineMs: 2_000 })), undefined);
+    const waits = tick(2_000);
+    assert.equal(replyOf(waits), undefined, 'the usual wait is over, and all are silent still');
+    assert.ok(waits.some((effect) => effect.kind === 'wake' && effect.atMs === 2_800));
+    const hasty = replyOf(tick(2_800));
+    assert.equal(hasty?.kind === 'reject' && hasty.message, 'no worker was heard of in time');
+    bench.nowMs = 4_000;
+    const placed = bench.load('w3').filter((effect) => effect.kind === 'reply');
+    assert.deepEqual(
+      placed.map(({ key, reply }) => [key, reply.kind]),
+      [
+        [0, 'place'],
+        [1, 'place'],
+      ],
+    );
+    bench.nowMs = 10_000;
+    assert.equal(replyOf(bench.ask(chain('late', 4), { deadlineMs: 60_000 })), undefined);
+    assert.equal(replyOf(tick(11_000)), undefined);
+    assert.equal(replyOf(tick(14_499)), undefined);
+    const late = replyOf(tick(14_500));
+    assert.equal(late?.kind === 'reject' && late.code, 'ROUTER_DEADLINE');
+  });
+
+  test('does not lengthen the wait for anything but silence', () => {
+    const bench = benchOf({ queueWaitMs: 1_000 });
+    bench.nowMs = 1_000;
+    const excluded = { excluded: THREE, deadlineMs: 60_000 };
+    assert.equal(replyOf(bench.ask(chain('a', 4), excluded)), undefined);
+    bench.nowMs = 2_000;
+    const reply = replyOf(bench.run(bench.core.onTick(bench.nowMs)));
+    assert.equal(reply?.kind === 'reject' && reply.message, 'no worker became free in time');
   });
 
   test('waits for the first sync of a new worker', () => {

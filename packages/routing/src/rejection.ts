@@ -53,9 +53,10 @@ export function rejectLate(key: number, refusal: Refusal, isServed: boolean): Ro
   if (!isServed) return reject(key, 'ROUTER_NO_WORKERS', 'the last worker of this model left');
   const lacksPrefill =
     refusal === 'prefill-unavailable' || refusal === 'no-pair' || refusal === 'no-prefill';
-  return lacksPrefill
-    ? reject(key, 'ROUTER_NO_PAIR', 'no prefill worker became free in time')
-    : reject(key, 'ROUTER_DEADLINE', 'no worker became free in time');
+  if (lacksPrefill) return reject(key, 'ROUTER_NO_PAIR', 'no prefill worker became free in time');
+  const message =
+    refusal === 'silent' ? 'no worker was heard of in time' : 'no worker became free in time';
+  return reject(key, 'ROUTER_DEADLINE', message);
 }
 
 function final(key: number, message: string): RouterEffect {

@@ -196,6 +196,8 @@ export interface PairView {
   source: RateSource;
   /** The last news of the link is so old that its rate may have changed. */
   isStale: boolean;
+  /** KV came over it, or need not have: no request is split over it before. */
+  isProven: boolean;
   /** Transfers failed lately: no request is split over it until this time of the router's clock. */
   suspectUntilMs?: number;
   transfers: number;

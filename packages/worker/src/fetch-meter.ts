@@ -26,13 +26,13 @@ export class FetchMeter {
     if (prefillWorkerId !== undefined) this.observer?.began(key, prefillWorkerId);
   }
 
+  /** Of a fetch that was not told of before nothing is counted. */
   ended(key: number, report: FetchReport): void {
     const beganMs = this.#beganMs.get(key);
+    if (beganMs === undefined) return;
     this.#beganMs.delete(key);
     this.#metrics.fetched(report.outcome, report.bytes);
-    if (beganMs !== undefined) {
-      this.#metrics.fetchSeconds.observe((this.#clock.monotonicMs() - beganMs) / 1_000);
-    }
+    this.#metrics.fetchSeconds.observe((this.#clock.monotonicMs() - beganMs) / 1_000);
     this.observer?.ended(key, report);
   }
 }

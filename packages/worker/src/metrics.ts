@@ -1,11 +1,9 @@
-import type { EngineLoad, FetchReport, StagedEnd } from '@busbar/engine';
+import type { EngineDelta, EngineLoad, FetchReport, StagedEnd } from '@busbar/engine';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 /** Metrics of a worker, each bound once so that the step path only adds numbers. */
 export interface WorkerMetrics {
-  completed: Counter.Internal;
-  cancelled: Counter.Internal;
-  failed: Counter.Internal;
+  ended: (finish: EngineDelta['finish']) => void;
   refused: (code: string) => void;
   promptTokens: Counter;
   cachedTokens: Counter;
@@ -57,11 +55,16 @@ export function createWorkerMetrics(
     registers,
   });
   createGauges(registry, role, load);
+  const completed = requests.labels('completed');
+  const cancelled = requests.labels('cancelled');
+  const failed = requests.labels('failed');
   return {
     ...createTransferMetrics(registry, role),
-    completed: requests.labels('completed'),
-    cancelled: requests.labels('cancelled'),
-    failed: requests.labels('failed'),
+    ended: (finish) => {
+      if (finish === 'error') failed.inc();
+      else if (finish === 'cancelled') cancelled.inc();
+      else completed.inc();
+    },
     refused: (code) => refusals.labels(code).inc(),
     promptTokens: counter('prompt_tokens_total', 'Prompt tokens of accepted requests'),
     cachedTokens: counter('cached_tokens_total', 'Prompt tokens that were found in the KV cache'),

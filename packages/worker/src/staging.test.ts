@@ -321,3 +321,29 @@ test('a fetch is told to the account of its link, counted and timed', async () =
     fetches,
   );
 });
+
+test('a warm-up runs like any request, and is counted neither as a request nor as a transfer', async () => {
+  const told: unknown[] = [];
+  const fetches: FetchObserver = {
+    began: (key) => void told.push(key),
+    ended: (key) => void told.push(key),
+  };
+  await withWorker(
+    infoOf('decode', 'tcp'),
+    async ({ context, engine, deltas, send }) => {
+      assert.equal(codeOf(await send({ kvSource: SOURCE, isWarmUp: true })), 'accepted');
+      const { key } = engine.requests[0]!;
+      engine.sink?.onFetchBegin(key);
+      engine.sink?.onFetchEnd(key, { outcome: 'ok', bytes: 9 });
+      engine.stage(key, undefined);
+      await until('the end', () => deltas.length === 1);
+      assert.deepEqual([deltas[0]?.finish, told], ['length', []]);
+      const page = await context.registry.metrics();
+      const counted = page.match(
+        /^busbar_decode_(requests|prompt_tokens|output_tokens|cached_tokens|kv_fetches|kv_fetch_bytes)_total.* [1-9]\d*$/gm,
+      );
+      assert.equal(counted, null);
+    },
+    fetches,
+  );
+});

@@ -12,6 +12,8 @@ export interface Stream {
   kvFrom: string | undefined;
   /** Nobody wants the answer any more, nor the KV that a prefill leg would leave. */
   isGivenUp: boolean;
+  /** It proves a link, for no client. */
+  isWarmUp: boolean;
 }
 
 /** A frontend that has, or had, requests here. */
@@ -75,6 +77,7 @@ export class Streams {
       span,
       kvFrom: undefined,
       isGivenUp: false,
+      isWarmUp: false,
     };
     peer.keys.set(streamId, stream.key);
     this.#byKey.set(stream.key, stream);

@@ -49,6 +49,7 @@ export class TokenSender {
       const stream = this.#streams.get(delta.key);
       if (stream === undefined) continue;
       this.#add(stream, delta);
+      if (stream.isWarmUp) continue;
       tokens += delta.tokens.length;
       if (delta.cachedTokens !== undefined) this.#metrics.cachedTokens.inc(delta.cachedTokens);
     }

@@ -10,6 +10,7 @@ import { EngineMetrics } from './engine-metrics.ts';
 import { FrontendWatch } from './frontend-watch.ts';
 import { createLinkMetrics } from './links/link-metrics.ts';
 import { Links } from './links/links.ts';
+import { createWarmUp } from './links/warm-up.ts';
 import { LoadReporter } from './load-reporter.ts';
 import { createWorkerMetrics } from './metrics.ts';
 import { checkModelCard, publishModelCard, restoreModelCard } from './model-card.ts';
@@ -185,7 +186,8 @@ async function openLinks(
   info: WorkerInfo,
 ): Promise<Links | undefined> {
   if (context.role !== 'decode' || info.transfer === undefined) return undefined;
-  const links = await Links.start(context, info, info.transfer, probeLink);
+  const tries = { probe: probeLink, warmUp: createWarmUp(context, info) };
+  const links = await Links.start(context, info, info.transfer, tries);
   createLinkMetrics(context.registry, () => links.view());
   closers.add(() => links.stop());
   return links;

@@ -222,7 +222,8 @@ export class Worker implements EngineSink {
   }
 
   onFetchBegin(key: number): void {
-    this.#fetches.began(key, this.#streams.get(key)?.kvFrom);
+    const stream = this.#streams.get(key);
+    if (stream?.isWarmUp !== true) this.#fetches.began(key, stream?.kvFrom);
   }
 
   onFetchEnd(key: number, report: FetchReport): void {
@@ -290,6 +291,7 @@ export class Worker implements EngineSink {
     });
     const stream = this.#streams.open(header.frontendId, header.streamId, span);
     stream.kvFrom = kvSource?.prefillWorkerId;
+    stream.isWarmUp = header.isWarmUp ?? false;
     const result = this.#engine.submit({
       key: stream.key,
       tokens,
@@ -309,16 +311,14 @@ export class Worker implements EngineSink {
       span.end(result.code);
       return result;
     }
-    this.#metrics.promptTokens.inc(tokens.length);
+    if (!stream.isWarmUp) this.#metrics.promptTokens.inc(tokens.length);
     return ACCEPTED;
   }
 
   #end(stream: Stream, delta: EngineDelta): void {
     this.#streams.close(stream);
     const isFailed = delta.finish === 'error';
-    if (isFailed) this.#metrics.failed.inc();
-    else if (delta.finish === 'cancelled') this.#metrics.cancelled.inc();
-    else this.#metrics.completed.inc();
+    if (!stream.isWarmUp) this.#metrics.ended(delta.finish);
     stream.span.set({ outputTokens: stream.position, finish: delta.finish });
     stream.span.end(isFailed ? delta.error?.code : undefined);
     if (delta.transfer !== undefined) this.#keepStaged(stream, delta.transfer);

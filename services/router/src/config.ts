@@ -15,7 +15,9 @@ export const routerConfigSchema = z.object({
   queueWaitMs: field
     .int(0, 600_000)
     .default(ROUTER_DEFAULTS.queueWaitMs)
-    .describe('How long a request may wait when no worker can take it'),
+    .describe(
+      'How long a request may wait when no worker can take it; 4.5 s or longer while all of them are silent',
+    ),
   disaggregation: field
     .choice(DISAGGREGATION_MODES)
     .default(ROUTER_DEFAULTS.disaggregation.mode)

@@ -54,6 +54,35 @@ function of(group: string, all: Facts): Finding[] {
   return judge(all).filter((finding) => finding.group === group);
 }
 
+test('a link of engines that move KV by themselves is told of until something came over it', () => {
+  const nixl = { ...link, transfers: 0, transferProtocol: 'nixl' } as const;
+  const all = (changes: Partial<LinkRecord>): Finding[] => {
+    const { cluster, ...rest } = pools({ protocol: 'nixl' }, [{ ...nixl, ...changes }]);
+    const decode = { ...decodeInfo, transfer: { ...transfer, protocol: 'nixl' as const } };
+    cluster?.instances.set('d', instanceOf('decode', 'd', decode));
+    return of('KV transfer', { ...rest, cluster });
+  };
+  const [open] = all({ lastFailure: 'it took too long' });
+  assert.equal(open?.verdict, 'warn');
+  assert.match(open.detail, /no KV came over it yet, and the last try failed: it took too long/);
+  assert.equal(all({ isProven: true })[0]?.verdict, 'ok');
+});
+
+test('a link of engines that move KV by themselves is told of until something came over it', () => {
+  const nixl = { ...link, transfers: 0, transferProtocol: 'nixl' } as const;
+  const all = (changes: Partial<LinkRecord>): Finding[] => {
+    const made = pools({ protocol: 'nixl' }, [{ ...nixl, ...changes }]);
+    const decode = { ...decodeInfo, transfer: { ...transfer, protocol: 'nixl' as const } };
+    const instances = new Map(made.cluster?.instances);
+    instances.set('d', instanceOf('decode', 'd', decode));
+    return of('KV transfer', { ...made, cluster: { ...made.cluster!, instances } });
+  };
+  const [open] = all({ lastFailure: 'it took too long' });
+  assert.equal(open?.verdict, 'warn');
+  assert.match(open.detail, /no KV came over it yet, and the last try failed: it took too long/);
+  assert.equal(all({ isProven: true })[0]?.verdict, 'ok');
+});
+
 test('a measured link tells its rate and what it takes for two prompts', () => {
   assert.deepEqual(of('KV transfer', pools()), [
     {

@@ -46,6 +46,17 @@ function judgePair(pair: PairView, split: SplitFacts, avoiders: readonly string[
       advice: 'requests are never split between these two',
     };
   }
+  if (!pair.isProven) {
+    const last =
+      pair.lastFailure === undefined ? '' : `, and the last try failed: ${pair.lastFailure}`;
+    return {
+      group,
+      name,
+      verdict: 'warn',
+      detail: `no KV came over it yet${last}`,
+      advice: `requests are split over it once ${pair.decodeWorkerId} has fetched a block; the first connection of two engines takes up to a minute`,
+    };
+  }
   if (isBroken(pair)) {
     return {
       group,

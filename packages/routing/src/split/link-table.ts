@@ -31,7 +31,10 @@ export class LinkTable {
     for (const lane of lanes) lane.links++;
     const way = this.#way(`${from} to ${to}`);
     const ids = { prefillWorkerId: prefill.workerId, decodeWorkerId: decode.workerId };
-    const link = new Link(ids, lanes, way, this.#assumedBytesPerMs);
+    const link = new Link(ids, lanes, way, {
+      assumedBytesPerMs: this.#assumedBytesPerMs,
+      needsProof: decode.info.transfer?.protocol !== 'tcp',
+    });
     const known = this.#records.get(key);
     link.record = known?.record;
     link.heardMs = known?.heardMs ?? 0;
@@ -51,7 +54,8 @@ export class LinkTable {
     this.#links.delete(linkKey(link.prefillWorkerId, link.decodeWorkerId));
   }
 
-  onRecord(record: LinkRecord, nowMs: number): void {
+  /** Whether requests may be split over the link from now on, and not before. */
+  onRecord(record: LinkRecord, nowMs: number): boolean {
     const key = linkKey(record.prefillWorkerId, record.decodeWorkerId);
     this.#records.delete(key);
     this.#records.set(key, { record, heardMs: nowMs });
@@ -62,7 +66,8 @@ export class LinkTable {
       }
     }
     const link = this.#links.get(key);
-    if (link === undefined) return;
+    if (link === undefined) return false;
+    const wasProven = link.isProven;
     const failed = record.failures > failuresBefore(link.record, record);
     const succeeded = record.transfers > (link.record?.transfers ?? 0);
     link.record = record;
@@ -70,6 +75,7 @@ export class LinkTable {
     if (failed) link.suspicion.fail(nowMs);
     else if (succeeded) link.suspicion.succeed();
     refreshRate(link.way);
+    return link.isProven && !wasProven;
   }
 
   onGone(prefillWorkerId: string, decodeWorkerId: string): void {

@@ -38,18 +38,26 @@ export class Link {
   record: LinkRecord | undefined;
   heardMs = 0;
   readonly #assumedBytesPerMs: number;
+  readonly #needsProof: boolean;
 
+  /** `needsProof`: the first transfer takes much longer than others, and no request is to be that one. */
   constructor(
     ids: { prefillWorkerId: string; decodeWorkerId: string },
     lanes: readonly Lane[],
     way: Way,
-    assumedBytesPerMs: number,
+    { assumedBytesPerMs, needsProof }: { assumedBytesPerMs: number; needsProof: boolean },
   ) {
     this.prefillWorkerId = ids.prefillWorkerId;
     this.decodeWorkerId = ids.decodeWorkerId;
     this.lanes = lanes;
     this.way = way;
     this.#assumedBytesPerMs = assumedBytesPerMs;
+    this.#needsProof = needsProof;
+  }
+
+  /** Requests may be split over it. */
+  get isProven(): boolean {
+    return !this.#needsProof || this.record?.isProven === true;
   }
 
   get source(): RateSource {

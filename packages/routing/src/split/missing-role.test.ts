@@ -165,3 +165,36 @@ suite('who never is split', () => {
     }
   });
 });
+
+suite('a link that is not proven', () => {
+  const nixl = (host: string) => ({ transfer: transferOf(host, { protocol: 'nixl' }) });
+  function benchOf(...config: ConstructorParameters<typeof SplitBench>): SplitBench {
+    const bench = new SplitBench(...config);
+    bench.decode('d1', nixl('d'));
+    bench.prefill('p1', nixl('p'));
+    bench.link('p1', 'd1', { transferProtocol: 'nixl', transfers: 0, source: 'probe' });
+    return bench;
+  }
+
+  test('is used by no request until KV came over it, nor when its worker began anew', () => {
+    const bench = benchOf({ mode: 'always' });
+    const whole = bench.ask(PROMPT);
+    assert.equal(codeOf(whole), 'whole');
+    assert.match(splitOf(whole).reason, /no KV came over a link yet/);
+    assert.equal(bench.pair('p1', 'd1').isProven, false);
+    bench.link('p1', 'd1', { transferProtocol: 'nixl', transfers: 0, isProven: true });
+    assert.equal(bench.pair('p1', 'd1').isProven, true);
+    assert.equal(codeOf(bench.ask(chain('b', 100))), 'split');
+    bench.run(bench.core.onLinkGone('p1', 'd1', bench.nowMs));
+    assert.equal(codeOf(bench.ask(chain('c', 100))), 'whole');
+    bench.core.checkInvariants();
+  });
+
+  test('strict: requests wait for it', () => {
+    const bench = benchOf({ mode: 'always', isStrict: true });
+    assert.equal(codeOf(bench.ask(PROMPT)), 'waits');
+    const proven = { transferProtocol: 'nixl', isProven: true } as const;
+    assert.equal(codeOf(bench.link('p1', 'd1', proven)), 'split');
+    assert.deepEqual(bench.link('p1', 'd1', proven), []);
+  });
+});

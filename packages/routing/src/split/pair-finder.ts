@@ -135,6 +135,7 @@ export class PairFinder {
         const { workerId, suspicion } = pair.prefill;
         const prefillAt = workerId === kvAt ? undefined : this.#placeOf(pair.prefill);
         if (prefillAt === undefined && workerId !== kvAt) continue;
+        if (!pair.link.isProven) continue;
         const isSuspect = suspicion.isOpen(nowMs) || pair.link.suspicion.isOpen(nowMs);
         if (isSuspect && !withSuspects) continue;
         this.#offers.push(this.#offer(pair, prefillAt, decodeAt, decodes, placement));

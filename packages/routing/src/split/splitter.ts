@@ -194,7 +194,14 @@ export class Splitter {
       const refusal = pairs.refusalOf(row.info.model) ?? 'none can take such a prompt';
       return `no prefill worker makes a pair with a decode worker: ${refusal}`;
     }
-    if (cause === 'prefill_unavailable') return 'no prefill worker can take part in it now';
+    if (cause === 'prefill_unavailable') {
+      const isProven = this.#listed.some((_, at) =>
+        pairs.of(this.#shortlist.row(at).slot).some(({ link }) => link.isProven),
+      );
+      return isProven
+        ? 'no prefill worker can take part in it now'
+        : 'no KV came over a link yet: the engines connect first';
+    }
     const uncached = this.#shortlist.uncachedTokens[local]!;
     return `${uncached} uncached tokens at ${row.workerId} are not above ${config.thresholdTokens}`;
   }

@@ -12,6 +12,7 @@ import {
 import { createTestContext, type TestContext, until } from '@busbar/service/testing';
 import { sweepLinks } from './link-janitor.ts';
 import { Links } from './links.ts';
+import type { WarmUpLink } from './warm-up.ts';
 
 const MIB = 1_048_576;
 
@@ -53,6 +54,8 @@ interface Bench {
 async function withLinks(
   probe: (endpoint: string) => Promise<LinkProbe>,
   use: (bench: Bench) => Promise<void>,
+  own = infoOf('decode'),
+  warmUp: WarmUpLink = () => assert.fail('an engine that moves no KV by itself needs none'),
 ): Promise<void> {
   const network = new MemoryNetwork();
   const context = createTestContext('decode', network.connect(), 'd1');
@@ -64,10 +67,12 @@ async function withLinks(
     if (change.kind === 'put') writes.set(change.key, (writes.get(change.key) ?? 0) + 1);
   });
   const probes: Bench['probes'] = [];
-  const own = infoOf('decode');
-  const links = await Links.start(context, own, own.transfer!, (endpoint, options) => {
-    probes.push({ endpoint, options });
-    return probe(endpoint);
+  const links = await Links.start(context, own, own.transfer!, {
+    probe: (endpoint, options) => {
+      probes.push({ endpoint, options });
+      return probe(endpoint);
+    },
+    warmUp,
   });
   const records = async (): Promise<Map<string, LinkRecord>> =>
     new Map((await bucket.entries()).map(({ key, value }) => [key, decodeLinkRecord(value)]));
@@ -113,6 +118,37 @@ test('a prefill worker that can be a partner is probed before any transfer; othe
     const bytes = probes.map(({ options }) => options.bytes);
     assert.ok(bytes[0]! < MIB && Math.max(...bytes) <= 8 * MIB, bytes.join());
   }));
+
+test('a link of engines that move KV by themselves is open at once and proven by a warm-up, not by a probe', async () => {
+  const nixl = (role: WorkerInfo['role'], endpoint?: string): WorkerInfo => {
+    const info = infoOf(role, endpoint);
+    return { ...info, transfer: { ...info.transfer!, protocol: 'nixl' } };
+  };
+  let fail: ((error: Error) => void) | undefined;
+  let tries = 0;
+  const warmUp: WarmUpLink = () => {
+    tries++;
+    return tries === 1 ? new Promise((_, reject) => (fail = reject)) : Promise.resolve();
+  };
+  await withLinks(
+    fast,
+    async ({ context, join, records }) => {
+      await join('p1', nixl('prefill', '127.0.0.1:7001'));
+      await until('the record', async () => (await records()).has('p1.d1'));
+      await until('probe and first try', async () => {
+        return (await records()).get('p1.d1')?.source === 'probe' && fail !== undefined;
+      });
+      assert.equal((await records()).get('p1.d1')?.isProven, false);
+      fail?.(new Error('it took too long'));
+      await until('the second try', async () => (await records()).get('p1.d1')?.isProven === true);
+      const { failures, transfers, lastFailure } = (await records()).get('p1.d1')!;
+      assert.deepEqual([failures, transfers, lastFailure], [0, 0, 'it took too long']);
+      assert.deepEqual(context.events, []);
+    },
+    nixl('decode'),
+    warmUp,
+  );
+});
 
 test('transfers are published at most once a second, all of them counted, and taken back at the end', () =>
   withLinks(fast, async ({ join, links, records, writes }) => {

@@ -8,7 +8,9 @@ import type { FetchObserver } from '../fetch-meter.ts';
 import { sweepLinks } from './link-janitor.ts';
 import { LinkProber, type ProbeLink } from './link-prober.ts';
 import { LinkPublisher } from './link-publisher.ts';
+import { LinkWarmer } from './link-warmer.ts';
 import { type Peer, type PeerListener, PeerWatch } from './peer-watch.ts';
+import type { WarmUpLink } from './warm-up.ts';
 
 /** Longer than anybody waits for a first token. */
 const SLOW_MS = 10_000;
@@ -16,12 +18,20 @@ const SWEEP_EVERY_MS = 300_000;
 /** Failures of one link come in bursts; one event a second tells of them all. */
 const EVENT_GAP_MS = 1_000;
 
+/** Ways to find out about a link before its first use. */
+export interface LinkTries {
+  probe: ProbeLink;
+  /** For engines that move KV by themselves: a probe says nothing of their way, and their first transfer connects them. */
+  warmUp: WarmUpLink;
+}
+
 /** What a decode worker knows of the ways into it: measures, publishes, and tells of what is slow or fails. */
 export class Links implements FetchObserver, PeerListener {
   readonly #context: ServiceContext;
   readonly #own: WorkerInfo;
   readonly #ledger: LinkLedger;
   readonly #prober: LinkProber;
+  readonly #warmer: LinkWarmer | undefined;
   readonly #publisher: LinkPublisher;
   readonly #bucket: Bucket;
   readonly #slow = new Set<string>();
@@ -36,7 +46,7 @@ export class Links implements FetchObserver, PeerListener {
     own: WorkerInfo,
     transfer: TransferInfo,
     bucket: Bucket,
-    probe: ProbeLink,
+    tries: LinkTries,
   ) {
     this.#context = context;
     this.#own = own;
@@ -51,12 +61,20 @@ export class Links implements FetchObserver, PeerListener {
         context.log.debug({ reason: messageOf(error) }, 'a link record could not be written'),
     });
     this.#prober = new LinkProber({
-      probe,
+      probe: tries.probe,
       rng: context.rng.fork(),
       nowMs,
       lastNewsMs: (id) => this.#ledger.lastNewsMs(id, nowMs()),
       onResult: (id, result) => this.#onProbe(id, result),
       onFailure: (id, reason) => this.#onProbeFailed(id, reason),
+    });
+    if (transfer.protocol === 'tcp') return;
+    this.#warmer = new LinkWarmer({
+      warmUp: tries.warmUp,
+      rng: context.rng.fork(),
+      nowMs,
+      onProven: (id, tookMs) => this.#onProven(id, tookMs),
+      onFailure: (id, reason) => this.#onWarmUpFailed(id, reason),
     });
   }
 
@@ -64,10 +82,10 @@ export class Links implements FetchObserver, PeerListener {
     context: ServiceContext,
     own: WorkerInfo,
     transfer: TransferInfo,
-    probe: ProbeLink,
+    tries: LinkTries,
   ): Promise<Links> {
     const { bus, buckets } = context;
-    const links = new Links(context, own, transfer, await bus.bucket(buckets.links), probe);
+    const links = new Links(context, own, transfer, await bus.bucket(buckets.links), tries);
     const instances = await bus.bucket(buckets.instances);
     links.#watch = await PeerWatch.start(instances, own, links);
     links.#sweeper = setInterval(() => void links.#sweep(instances), SWEEP_EVERY_MS);
@@ -81,6 +99,7 @@ export class Links implements FetchObserver, PeerListener {
   async stop(): Promise<void> {
     this.#watch?.stop();
     this.#prober.stop();
+    this.#warmer?.stop();
     this.#stopListening();
     clearInterval(this.#sweeper);
     await this.#publisher.stop();
@@ -108,13 +127,19 @@ export class Links implements FetchObserver, PeerListener {
     this.#publish(figures);
   }
 
-  onPeer({ id, info }: Peer): void {
+  onPeer(peer: Peer): void {
+    const { id, info } = peer;
     const endpoint = info.transfer?.endpoint;
     if (endpoint !== undefined) this.#prober.add(id, endpoint);
+    if (this.#warmer === undefined) return;
+    // Routers may know a proven link of these two names from before.
+    this.#publish(this.#ledger.opened(id));
+    this.#warmer.add(peer);
   }
 
   onPeerGone(id: string): void {
     this.#prober.remove(id);
+    this.#warmer?.remove(id);
     this.#ledger.forget(id);
     this.#slow.delete(id);
     this.#toldAtMs.delete(id);
@@ -135,6 +160,18 @@ export class Links implements FetchObserver, PeerListener {
 
   #onProbeFailed(id: string, reason: string): void {
     this.#context.log.warn({ prefillWorkerId: id, reason }, 'a link could not be probed');
+    this.#publish(this.#ledger.probeFailed(id, reason));
+  }
+
+  #onProven(id: string, tookMs: number): void {
+    const data = { prefillWorkerId: id, tookMs: Math.round(tookMs) };
+    this.#context.log.info(data, 'KV came over a new link; requests may be split over it');
+    this.#publish(this.#ledger.proven(id));
+  }
+
+  #onWarmUpFailed(id: string, reason: string): void {
+    const data = { prefillWorkerId: id, reason };
+    this.#context.log.warn(data, 'no KV came over a new link yet; it is tried again');
     this.#publish(this.#ledger.probeFailed(id, reason));
   }
 
