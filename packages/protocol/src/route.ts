@@ -20,6 +20,8 @@ const routeRequestSchema = z.object({
   lora: z.string().optional(),
   /** True: place it on one worker for the whole request, whatever the mode of disaggregation; a split has failed before. */
   isWhole: z.boolean().optional(),
+  /** The prefill worker that still keeps the KV of this prompt: the decode worker that was to fetch it refused the request. */
+  kvAt: z.string().optional(),
   traceparent: z.string().optional(),
 });
 export type RouteRequest = z.infer<typeof routeRequestSchema>;
@@ -35,6 +37,8 @@ const routeReplySchema = z.discriminatedUnion('kind', [
     expectedCachedTokens: z.int().min(0),
     /** Predicted time to the first token, when the policy predicts one. */
     predictedTtftMs: z.number().optional(),
+    /** Instead of `prefill`: the KV that this worker keeps, as the request said, is what `workerId` fetches. */
+    kvAt: z.string().optional(),
     /** The prompt goes to this worker first, and its KV from there to `workerId`. A booking of its own. */
     prefill: z
       .object({

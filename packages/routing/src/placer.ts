@@ -148,7 +148,7 @@ export class Placer {
     row.use(event.hashes, nowMs);
   }
 
-  /** Books both legs and the transfer between them, and says so in the reply. */
+  /** Books both legs, or the one that is left, and the transfer between them, and says so in the reply. */
   #bookLegs(
     decisionId: string,
     event: RequestEvent,
@@ -159,11 +159,16 @@ export class Placer {
   ): void {
     const { pair, bytes, prefillAt, readyMs, transferMs, fetchedMs } = offer;
     const { prefills } = this.#splitter;
-    const legId = prefillLegId(decisionId);
     const flight = pair.link.book(bytes, fetchedMs);
     this.#book(decisionId, event, this.#candidates, chosen, placement, flight);
-    this.#book(legId, event, prefills, prefillAt, { ...placement, maxTokens: 1 });
     reply.predictedTtftMs = readyMs + fetchedMs;
+    if (prefillAt === undefined) {
+      flight.readyMs = placement.nowMs;
+      reply.kvAt = pair.prefill.workerId;
+      return;
+    }
+    const legId = prefillLegId(decisionId);
+    this.#book(legId, event, prefills, prefillAt, { ...placement, maxTokens: 1 });
     reply.prefill = {
       decisionId: legId,
       workerId: pair.prefill.workerId,

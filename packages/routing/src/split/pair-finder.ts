@@ -23,8 +23,9 @@ import {
 /** What one pair of workers would take for a request, in milliseconds. */
 export interface Offer {
   readonly pair: Pair;
-  /** Places in the set of prefill workers and in the shortlist of decode workers. */
-  readonly prefillAt: number;
+  /** Place in the set of prefill workers; undefined when the KV is there already and nothing is left to prefill. */
+  readonly prefillAt: number | undefined;
+  /** Place in the shortlist of decode workers. */
   readonly decodeAt: number;
   readonly bytes: number;
   /** Until prefill workers have room for it beside KV that waits to be fetched. */
@@ -72,7 +73,10 @@ export class PairFinder {
     return this.#offers.length;
   }
 
-  /** The cheapest pair with one of `decodes`. Those that failed lately are asked only with `hasNoChoice`, after all others. */
+  /**
+   * The cheapest pair with one of `decodes`. Those that failed lately are asked only with `hasNoChoice`, after all others. A prefill
+   * worker that keeps the KV of this prompt is asked whatever its state, as it has nothing left to do.
+   */
   find(
     pool: WorkerPool,
     decodes: Candidates,
@@ -85,9 +89,7 @@ export class PairFinder {
     this.#offers = [];
     if (!this.#hasPair(decodes)) return 'no_pair';
     const refusal = collect(pool, request, this.prefills, placement.nowMs, loadSilenceMs);
-    if (refusal !== undefined) {
-      return refusal === 'too-long' || refusal === 'no-adapter' ? 'no_pair' : 'prefill_unavailable';
-    }
+    if (refusal !== undefined) this.prefills.count = 0;
     overlap.measureMore(this.prefills, placement);
     this.#prefillPricing.price(this.prefills, placement);
     this.#choicePricing.price(this.prefills, placement);
@@ -95,16 +97,18 @@ export class PairFinder {
     for (let at = 0; at < this.prefills.count; at++) {
       this.#placeOfSlot[this.prefills.slots[at]!] = at;
     }
-    this.#compare(decodes, placement, false);
-    if (this.#offers.length === 0 && hasNoChoice) this.#compare(decodes, placement, true);
-    if (this.#offers.length === 0) return 'prefill_unavailable';
-    return this.#cheapest(rng);
+    const { kvAt } = request;
+    this.#compare(decodes, placement, kvAt, false);
+    if (this.#offers.length === 0 && hasNoChoice) this.#compare(decodes, placement, kvAt, true);
+    if (this.#offers.length > 0) return this.#cheapest(rng);
+    const isNever = refusal === 'too-long' || refusal === 'no-adapter';
+    return isNever ? 'no_pair' : 'prefill_unavailable';
   }
 
   /** Every term of an offer of the last search. */
   termsOf(offer: Offer): Record<string, number> {
     return {
-      ...this.#prefillPricing.termsOf(offer.prefillAt),
+      ...(offer.prefillAt === undefined ? {} : this.#prefillPricing.termsOf(offer.prefillAt)),
       stagedWaitMs: offer.stagedWaitMs,
       transferMs: offer.transferMs,
       ...this.#decodePricing.termsOf(offer.decodeAt),
@@ -119,15 +123,18 @@ export class PairFinder {
     return false;
   }
 
-  #compare(decodes: Candidates, placement: Placement, withSuspects: boolean): void {
-    const { prefills } = this;
+  #compare(
+    decodes: Candidates,
+    placement: Placement,
+    kvAt: string | undefined,
+    withSuspects: boolean,
+  ): void {
     const { nowMs } = placement;
     for (let decodeAt = 0; decodeAt < decodes.count; decodeAt++) {
       for (const pair of this.#parts.pairs.of(decodes.slots[decodeAt]!)) {
-        const { slot, suspicion } = pair.prefill;
-        const prefillAt = this.#placeOfSlot[slot];
-        if (prefillAt === undefined || prefillAt >= prefills.count) continue;
-        if (prefills.slots[prefillAt] !== slot) continue;
+        const { workerId, suspicion } = pair.prefill;
+        const prefillAt = workerId === kvAt ? undefined : this.#placeOf(pair.prefill);
+        if (prefillAt === undefined && workerId !== kvAt) continue;
         const isSuspect = suspicion.isOpen(nowMs) || pair.link.suspicion.isOpen(nowMs);
         if (isSuspect && !withSuspects) continue;
         this.#offers.push(this.#offer(pair, prefillAt, decodeAt, decodes, placement));
@@ -135,23 +142,32 @@ export class PairFinder {
     }
   }
 
+  /** Undefined when the worker cannot prefill this request now. */
+  #placeOf({ slot }: WorkerRow): number | undefined {
+    const at = this.#placeOfSlot[slot];
+    const isThere =
+      at !== undefined && at < this.prefills.count && this.prefills.slots[at] === slot;
+    return isThere ? at : undefined;
+  }
+
   #offer(
     pair: Pair,
-    prefillAt: number,
+    prefillAt: number | undefined,
     decodeAt: number,
     decodes: Candidates,
     { promptTokens, nowMs }: Placement,
   ): Offer {
     const [prefill, decode] = [this.#prefillPricing, this.#decodePricing];
-    const stagedWaitMs = this.#stagedWaitMs(pair, prefillAt, nowMs);
-    const readyMs = stagedWaitMs + prefill.sumMs(prefillAt, 0, READY_TERMS);
+    const isStaged = prefillAt === undefined;
+    const stagedWaitMs = isStaged ? 0 : this.#stagedWaitMs(pair, prefillAt, nowMs);
+    const readyMs = isStaged ? 0 : stagedWaitMs + prefill.sumMs(prefillAt, 0, READY_TERMS);
     const bytes = transferBytes(pair.prefill, promptTokens, decodes.overlapBlocks[decodeAt]!);
     // Seats become free while the prompt is prefilled.
     const seatMs = Math.max(0, decode.sumMs(decodeAt, 0, 1) - readyMs);
     const transferMs = pair.link.transferMs(bytes, readyMs + seatMs, nowMs);
     const fetchedMs = seatMs + transferMs + decode.sumMs(decodeAt, 1, FIRST_TOKEN_TERMS);
-    const laterMs =
-      prefill.sumMs(prefillAt, READY_TERMS) + decode.sumMs(decodeAt, FIRST_TOKEN_TERMS);
+    const prefillLaterMs = isStaged ? 0 : prefill.sumMs(prefillAt, READY_TERMS);
+    const laterMs = prefillLaterMs + decode.sumMs(decodeAt, FIRST_TOKEN_TERMS);
     const totalMs = readyMs + fetchedMs + laterMs;
     const times = { stagedWaitMs, readyMs, transferMs, seatMs, fetchedMs, totalMs };
     return { pair, prefillAt, decodeAt, bytes, ...times };
@@ -173,7 +189,8 @@ export class PairFinder {
     if (this.#costs.length < count) this.#costs = new Float64Array(count * 2);
     for (let at = 0; at < count; at++) {
       const { totalMs, prefillAt } = this.#offers[at]!;
-      this.#costs[at] = totalMs + this.#choicePricing.sumMs(prefillAt);
+      const choiceMs = prefillAt === undefined ? 0 : this.#choicePricing.sumMs(prefillAt);
+      this.#costs[at] = totalMs + choiceMs;
     }
     return this.#offers[chooseCheapest(this.#costs, count, TIE_RATIO, rng)]!;
   }

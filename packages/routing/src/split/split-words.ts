@@ -5,7 +5,8 @@ export interface SplitFigures {
   prefillWorkerId: string;
   decodeWorkerId: string;
   totalMs: number;
-  prefillMs: number;
+  /** Undefined when the KV is there already. */
+  prefillMs: number | undefined;
   transferMs: number;
   bytes: number;
   bytesPerMs: number;
@@ -18,12 +19,12 @@ export interface SplitFigures {
 
 /** `transfer of 351 MB at 117 kB/ms takes 3.0 s, local prefill 172 ms`, with both sums. */
 export function compareInWords(figures: SplitFigures): string {
-  const { bytes, bytesPerMs, source, interferenceMs } = figures;
+  const { bytes, bytesPerMs, source, prefillMs, interferenceMs } = figures;
   const rate = `${bytesInWords(bytesPerMs)}/ms${source === 'assumed' ? ' (assumed)' : ''}`;
   const transfer = `transfer of ${bytesInWords(bytes)} at ${rate} takes ${timeInWords(figures.transferMs)}`;
   const delay = interferenceMs >= 1 ? ` and delays others by ${timeInWords(interferenceMs)}` : '';
   return (
-    `${transfer} after a prefill of ${timeInWords(figures.prefillMs)}, ` +
+    `${transfer} ${prefillMs === undefined ? 'and no prefill is left' : `after a prefill of ${timeInWords(prefillMs)}`}, ` +
     `${timeInWords(figures.totalMs)} in all over ${figures.prefillWorkerId} and ${figures.decodeWorkerId}; ` +
     `local prefill takes ${timeInWords(figures.localPrefillMs)}${delay}, ` +
     `${timeInWords(figures.localTotalMs)} in all at ${figures.localWorkerId}`

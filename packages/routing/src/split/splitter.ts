@@ -74,7 +74,7 @@ export class Splitter {
     }
     const pool = table.prefillPool(request.model);
     if (pool === undefined && mode === 'auto') return undefined;
-    this.#list(candidates, chosen, isPriced);
+    this.#list(candidates, chosen, isPriced, request.kvAt);
     this.#local.price(this.#shortlist, placement);
     const local = isPriced ? this.#bestLocal() : 0;
     const isShort =
@@ -98,10 +98,13 @@ export class Splitter {
       : this.#whole(local, 'does_not_pay', offer, placement);
   }
 
-  #list(candidates: Candidates, chosen: number, isPriced: boolean): void {
+  #list(candidates: Candidates, chosen: number, isPriced: boolean, kvAt: string | undefined): void {
     const { pairs } = this.#parts;
     this.#listed = isPriced ? cheapest(candidates, chosen, SHORTLIST) : [chosen];
-    const canPair = (at: number): boolean => pairs.of(candidates.slots[at]!).length > 0;
+    const canPair = (at: number): boolean =>
+      pairs
+        .of(candidates.slots[at]!)
+        .some(({ prefill }) => kvAt === undefined || prefill.workerId === kvAt);
     if (pairs.size > 0 && !this.#listed.some(canPair)) {
       const { cost, count } = candidates;
       const able = Array.from({ length: count }, (_, at) => at).filter(canPair);
@@ -153,7 +156,7 @@ export class Splitter {
       record.pair = this.#pairRecord(offer, placement);
       record.reason = compareInWords({
         ...record.pair,
-        prefillMs: offer.readyMs,
+        prefillMs: offer.prefillAt === undefined ? undefined : offer.readyMs,
         transferMs: offer.transferMs,
         localWorkerId: workerId,
         localTotalMs: record.local.totalMs,
@@ -167,10 +170,11 @@ export class Splitter {
   #pairRecord(offer: Offer, { promptTokens, nowMs }: Placement): NonNullable<SplitRecord['pair']> {
     const { pair, bytes, totalMs, prefillAt, decodeAt } = offer;
     const { link } = pair;
+    const prefillUncached = prefillAt === undefined ? 0 : this.prefills.uncachedTokens[prefillAt]!;
     return {
       prefillWorkerId: pair.prefill.workerId,
       decodeWorkerId: pair.decode.workerId,
-      prefillCachedTokens: promptTokens - this.prefills.uncachedTokens[prefillAt]!,
+      prefillCachedTokens: promptTokens - prefillUncached,
       decodeCachedTokens: promptTokens - this.#shortlist.uncachedTokens[decodeAt]!,
       bytes,
       bytesAhead: link.bytesAhead,
