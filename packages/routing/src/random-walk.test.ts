@@ -167,6 +167,7 @@ class Walk {
       frontendId: pick(this.#rng, FRONTENDS),
       ...(this.#rng.int(4) === 0 ? { excluded: [pick(this.#rng, WORKERS)] } : undefined),
       ...(this.#rng.int(6) === 0 ? { isWhole: true } : undefined),
+      ...(this.#rng.int(4) === 0 ? { kvAt: pick(this.#rng, WORKERS) } : undefined),
     };
     this.#asked.set(this.bench.keys, 0);
     this.#note(this.bench.ask(this.#prompt(), request));

@@ -33,7 +33,7 @@ export class Bookings {
   /** The router that decided has booked already; only others have to hear of it. */
   taken(model: string, place: Place, prompt: Prompt): void {
     if (!this.#hasOtherRouters()) return;
-    const { routerId, prefill } = place;
+    const { routerId, prefill, kvAt } = place;
     const tell = (booking: Booking & { expectedCachedTokens: number }, more: object): void =>
       this.#life.publish(
         model,
@@ -50,7 +50,8 @@ export class Bookings {
         },
         prompt.hashes,
       );
-    tell(place, prefill === undefined ? {} : { isFetched: true });
+    const isFetched = prefill !== undefined || kvAt !== undefined;
+    tell(place, isFetched ? { isFetched } : {});
     if (prefill !== undefined) tell(prefill, { maxTokens: 1 });
   }
 

@@ -29,6 +29,8 @@ export class Candidate implements StreamOwner {
   readonly detokenizer: Detokenizer;
   readonly stops: StopMatcher;
   placement: Placement | undefined;
+  /** KV that waits for another decode worker than the one that refused it. */
+  kept: PrefillLeg | undefined;
   /** Output tokens that arrived. */
   position = 0;
   /** Prompt tokens that whoever computed the prompt found in its cache, when it has said so. */

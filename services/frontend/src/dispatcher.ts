@@ -3,7 +3,7 @@ import { limit, type Outcome } from '@busbar/protocol';
 import type { ServiceContext } from '@busbar/service';
 import { Bookings, type Place } from './bookings.ts';
 import type { Candidate, Placement } from './candidate.ts';
-import { blamesKv, isRefusal } from './engine-error.ts';
+import { blamesKv, isRefusal, isUntouched } from './engine-error.ts';
 import { FrontendError, toAppError } from './errors.ts';
 import type { Generation, GenerationHost } from './generation.ts';
 import { LifePublisher } from './life-publisher.ts';
@@ -113,12 +113,15 @@ export class Dispatcher implements GenerationHost {
   }
 
   release(candidate: Candidate, outcome: Outcome, isRunning: boolean): void {
-    const { placement, generation, position } = candidate;
+    const { placement, generation, position, kept } = candidate;
+    const lost = outcome === 'cancelled' ? 'cancelled' : 'failed';
+    candidate.kept = undefined;
+    kept?.giveUp(lost);
     if (placement === undefined) return;
     candidate.placement = undefined;
     const { streamId, workerId, prefill } = placement;
     if (outcome === 'completed') prefill?.handOver();
-    else prefill?.giveUp(outcome === 'cancelled' ? 'cancelled' : 'failed');
+    else prefill?.giveUp(lost);
     if (streamId !== 0) {
       this.#streams.close(streamId);
       this.#workers.detach(workerId, candidate);
@@ -140,6 +143,7 @@ export class Dispatcher implements GenerationHost {
     const fault = isKvLost ? this.#splits.kvLost(placement?.prefill, error) : error;
     const mayRetry =
       fault.retryable && position === 0 && candidate.attempts < limit('placementAttempts');
+    const kept = mayRetry && !isKvLost ? this.#splits.keep(placement) : undefined;
     if (mayRetry) placement?.prefill?.giveUp(isKvLost ? 'local' : 'moved');
     const isRefused = isRefusal(fault);
     this.release(candidate, isRefused ? 'rejected' : 'failed', !isRefused);
@@ -150,6 +154,7 @@ export class Dispatcher implements GenerationHost {
     if (isKvLost) candidate.isWhole = true;
     else if (placement !== undefined) candidate.excluded.push(placement.workerId);
     candidate.restart();
+    candidate.kept = kept;
     candidate.lastRefusal = fault.code;
     this.#metrics.retry(fault.code);
     this.#context.log.debug({ code: fault.code, reason: fault.message }, 'placed elsewhere');
@@ -195,6 +200,7 @@ export class Dispatcher implements GenerationHost {
     const place = await this.#route(candidate);
     if (place === undefined) return;
     const placement = this.#book(candidate, place);
+    this.#splits.resume(candidate, placement, place);
     if (place.prefill !== undefined) {
       const error = await this.#splits.prefill(candidate, placement, place.prefill);
       if (candidate.placement !== placement) return;
@@ -272,7 +278,9 @@ export class Dispatcher implements GenerationHost {
       span.end(error);
       // Tokens that already came say more than an acknowledgement that did not.
       if (candidate.placement !== placement || candidate.position > 0) return;
-      this.lose(candidate, toAppError(error));
+      const fault = toAppError(error);
+      if (prefill !== undefined && isUntouched(fault)) prefill.isOffered = false;
+      this.lose(candidate, fault);
     }
   }
 }

@@ -1,4 +1,5 @@
 import { AppError } from '@busbar/base';
+import { BusError } from '@busbar/bus';
 import type { StreamDelta } from '@busbar/protocol';
 import { FrontendError } from './errors.ts';
 
@@ -18,6 +19,12 @@ export function engineError(delta: StreamDelta): AppError {
 /** True when a worker refused the work: no token came of it, and nothing has to be stopped. */
 export function isRefusal({ code }: AppError): boolean {
   return code.startsWith('WORKER_') && code !== 'WORKER_FAULT' && code !== 'WORKER_KV_LOST';
+}
+
+/** True when a message of work that failed so has begun nothing: the worker refused it, or nobody was there to hear it. */
+export function isUntouched(error: AppError): boolean {
+  const { cause } = error;
+  return isRefusal(error) || (cause instanceof BusError && cause.code === 'BUS_NO_RESPONDERS');
 }
 
 /** True when a decode worker could not get the KV that it was told to fetch, and may well compute the prompt itself. */

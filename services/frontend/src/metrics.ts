@@ -7,8 +7,8 @@ const PREFILL_SECONDS = [0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5, 5, 10
 const E2E_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
 /**
- * What became of a split: the decode worker `fetched` the KV; it computed the prompt itself (`local`); the request `moved` to
- * another placement, `failed`, or was `cancelled` before it showed a token.
+ * What became of a split: a decode worker `fetched` the KV; it computed the prompt itself (`local`); the request `moved` to
+ * another placement without the KV, `failed`, or was `cancelled` before it showed a token.
  */
 export type SplitOutcome = 'fetched' | 'local' | 'moved' | 'failed' | 'cancelled';
 
@@ -17,6 +17,8 @@ interface SplitMetrics {
   splitEnded(outcome: SplitOutcome): void;
   /** A split was given up and its prompt computed by the worker that decodes. */
   splitFallback(reason: string): void;
+  /** KV that one decode worker had refused was offered to another one. */
+  splitReused(): void;
   /** From decision to staged KV. */
   prefillLeg(seconds: number): void;
 }
@@ -121,6 +123,11 @@ function splitMetrics(registry: Registry): SplitMetrics {
     labelNames: ['reason'],
     registers,
   });
+  const reuses = new Counter({
+    name: 'busbar_frontend_split_reuses_total',
+    help: 'KV that one decode worker had refused and another one was sent for',
+    registers,
+  });
   const leg = new Histogram({
     name: 'busbar_frontend_prefill_leg_seconds',
     help: 'From a split decision to KV that can be fetched',
@@ -130,6 +137,7 @@ function splitMetrics(registry: Registry): SplitMetrics {
   return {
     splitEnded: (outcome) => splits.inc({ outcome }),
     splitFallback: (reason) => fallbacks.inc({ reason }),
+    splitReused: () => reuses.inc(),
     prefillLeg: (seconds) => leg.observe(seconds),
   };
 }

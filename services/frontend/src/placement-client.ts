@@ -71,7 +71,7 @@ export class PlacementClient {
   }
 
   async #ask(candidate: Candidate, traceparent: string | undefined): Promise<RouteReply> {
-    const { prompt, generation, excluded, isWhole } = candidate;
+    const { prompt, generation, excluded, isWhole, kept } = candidate;
     const { model, lora } = generation;
     const deadlineMs = limit('routeTimeoutMs');
     const request = encodeRouteRequest(
@@ -84,6 +84,7 @@ export class PlacementClient {
         ...(excluded.length > 0 ? { excluded } : {}),
         ...(lora === undefined ? {} : { lora }),
         ...(isWhole ? { isWhole } : {}),
+        ...(kept === undefined ? {} : { kvAt: kept.workerId }),
         ...(traceparent === undefined ? {} : { traceparent }),
       },
       fitting(prompt.hashes),

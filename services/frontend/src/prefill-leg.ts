@@ -15,6 +15,8 @@ import type { StreamOwner } from './stream-owner.ts';
 
 /** What a message holds of the source of KV beside the transfer's own parameters. */
 const SOURCE_BYTES = 1_024;
+/** KV that has less time left is not kept for another decode worker: to find one may take as long. */
+const KEEP_MS = limit('routeTimeoutMs');
 
 /** What a prefill leg needs of the machinery around it. */
 export interface PrefillHost {
@@ -52,6 +54,8 @@ export class PrefillLeg implements StreamOwner {
   readonly isFetching = false;
   position = 0;
   suspectSinceMs = 0;
+  /** A decode worker may have begun to fetch the KV. Blocks that were fetched once may hold another request. */
+  isOffered = false;
   /** Prompt tokens that the prefill worker found in its cache, when it has said so. */
   cachedTokens: number | undefined;
   readonly #host: PrefillHost;
@@ -91,6 +95,12 @@ export class PrefillLeg implements StreamOwner {
     const validForMs = limit('stagedKvMs') - (nowMs - atMs);
     if (validForMs <= 0) return undefined;
     return { prefillWorkerId: this.workerId, transfer, validForMs };
+  }
+
+  /** Whether the KV may be had from another decode worker than the one that it was computed for. */
+  mayBeKept(nowMs: number): boolean {
+    const { validForMs = 0 } = this.kvSource(nowMs) ?? {};
+    return !this.isOffered && validForMs >= KEEP_MS;
   }
 
   accept(delta: StreamDelta, nowMs: number): void {

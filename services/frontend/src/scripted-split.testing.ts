@@ -17,11 +17,12 @@ export class SplitStack extends ScriptedStack {
       await stack.open({ workers: 2, script: stack.fetchAndSay });
       const prefill: Script = (worker, { streamId }) => worker.stage(streamId);
       await stack.addWorker('prefill-1', 'm', prefill, { role: 'prefill' });
-      stack.route = ({ excluded = [], isWhole }) => {
+      stack.route = ({ excluded = [], isWhole, kvAt }) => {
         const decoder = stack.workers.find(({ id }) => !excluded.includes(id));
         if (decoder === undefined) {
           return { kind: 'reject', code: 'ROUTER_NO_WORKERS', message: 'none' };
         }
+        if (kvAt !== undefined) return { ...stack.place(decoder.id), kvAt };
         return isWhole === true ? stack.place(decoder.id) : stack.split(decoder.id, 'prefill-1');
       };
       await run(stack);

@@ -68,6 +68,11 @@ test('KV that waited for too long is not fetched: computed where it is decoded, 
       };
       assert.equal(await splits.prefill(candidate, placement, place), undefined);
       const leg = placement.prefill!;
+      nowMs += limit('stagedKvMs') - limit('routeTimeoutMs') + 1;
+      assert.equal(splits.keep(placement), undefined, 'to find another worker may take longer');
+      nowMs -= 1;
+      assert.equal(splits.keep(placement), leg);
+      nowMs -= limit('stagedKvMs') - limit('routeTimeoutMs');
       nowMs += limit('stagedKvMs') - 1;
       assert.equal(splits.lastFields(candidate, leg)?.kvSource?.validForMs, 1);
       assert.ok(candidate.isFetched);

@@ -1,7 +1,7 @@
 import type { AppError } from '@busbar/base';
 import type { WorkHeader } from '@busbar/protocol';
 import type { ServiceContext } from '@busbar/service';
-import type { Bookings, PrefillPlace } from './bookings.ts';
+import type { Bookings, Place, PrefillPlace } from './bookings.ts';
 import type { Candidate, Placement } from './candidate.ts';
 import { FrontendError, toAppError } from './errors.ts';
 import type { FrontendMetrics } from './metrics.ts';
@@ -59,6 +59,7 @@ export class SplitRunner {
   lastFields(candidate: Candidate, leg: PrefillLeg): Pick<WorkHeader, 'kvSource'> | undefined {
     const kvSource = leg.kvSource(this.#parts.context.clock.monotonicMs());
     if (kvSource !== undefined) {
+      leg.isOffered = true;
       candidate.isFetched = true;
       candidate.cachedTokens = leg.cachedTokens;
       return { kvSource };
@@ -68,6 +69,28 @@ export class SplitRunner {
     if (error !== undefined) throw error;
     leg.giveUp('local');
     return undefined;
+  }
+
+  /** Takes staged KV out of a placement that its decode worker refused, if another one may still fetch it. */
+  keep(placement: Placement | undefined): PrefillLeg | undefined {
+    const leg = placement?.prefill;
+    if (placement === undefined || leg === undefined) return undefined;
+    if (!leg.mayBeKept(this.#parts.context.clock.monotonicMs())) return undefined;
+    placement.prefill = undefined;
+    return leg;
+  }
+
+  /** Gives KV that was kept to the new placement, if the router sent it to a worker that can fetch it; else gives it up. */
+  resume(candidate: Candidate, placement: Placement, { kvAt }: Place): void {
+    const { kept } = candidate;
+    if (kept === undefined) return;
+    candidate.kept = undefined;
+    if (kvAt !== kept.workerId) {
+      kept.giveUp('moved');
+      return;
+    }
+    placement.prefill = kept;
+    this.#parts.metrics.splitReused();
   }
 
   /** What the loss of KV on its way means for the request: an error that may be retried, or its end. */

@@ -22,7 +22,7 @@ function refused(...config: ConstructorParameters<typeof SplitBench>): SplitBenc
   const placed = bench.place(PROMPT);
   bench.first(bench.legOf(placed), 0);
   bench.end(bench.legOf(placed));
-  bench.end(placed, 'rejected');
+  bench.end(placed, 'failed');
   assert.equal(bench.booked(), 0);
   return bench;
 }
