@@ -82,7 +82,10 @@ export interface VllmEngineOptions {
   onLog?(line: string): void;
   /** Limit of the start. Default 30 minutes: large models are read from network disks. */
   startTimeoutMs?: number;
-  /** No token of any stream for so long fails what runs. Default: the limit `streamSilenceMs`. */
+  /**
+   * No token of any stream for so long fails what runs; no further token of a stream fails that one, and no first token for twice as
+   * long one that later requests have overtaken. Default: the limit `streamSilenceMs`.
+   */
   silenceMs?: number;
   /** A fetch of KV that has brought no token for so long is given up. Default: the limit `kvFetchMs`. */
   fetchMs?: number;

@@ -45,6 +45,8 @@ export class Run implements StreamHandler {
   #handle: { destroy(): void } | undefined;
   isOver = false;
   isFetching = false;
+  /** A later request with no less to compute had its first token before this one. */
+  isOvertaken = false;
   /** Point of the clock. */
   fetchUntilMs = 0;
   outputTokens = 0;
@@ -73,6 +75,13 @@ export class Run implements StreamHandler {
   loseFetch(): void {
     const message = `the KV of the prompt did not come within ${Math.round(this.fetchUntilMs - this.submittedMs)} ms`;
     this.end('error', { code: 'WORKER_KV_LOST', message, retryable: true });
+  }
+
+  /** Ends a request that the engine has passed over for too long. */
+  giveUpWaiting(): void {
+    const waitedMs = Math.round(this.#nowMs() - this.submittedMs);
+    const message = `vLLM has no token for this request after ${waitedMs} ms, while later ones that are no shorter got theirs`;
+    this.end('error', { code: 'WORKER_FAULT', message, retryable: true });
   }
 
   /** Takes what cancels the request at the engine. */

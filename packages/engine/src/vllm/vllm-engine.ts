@@ -29,6 +29,7 @@ import { VllmError } from './errors.ts';
 import type { KvEventsProblem } from './kv-events/index.ts';
 import { LoadMeter } from './load-meter.ts';
 import type { VllmEngineOptions } from './options.ts';
+import { findOvertaken, markOvertaken } from './overtaken.ts';
 import { requestBody, TOKEN_API_PATHS } from './request-body.ts';
 import { Run, type RunHost } from './run.ts';
 import { openSession, type Session } from './session.ts';
@@ -175,6 +176,7 @@ class VllmEngine implements Engine, RunHost {
     if (delta.finish !== 'none') {
       this.#runs.delete(delta.key);
       this.#meter.ended(run);
+      markOvertaken(this.#runs.values(), run);
       if (this.#runs.size === 0) this.#watch.stop();
     }
     if (delta.transfer !== undefined) {
@@ -252,6 +254,7 @@ class VllmEngine implements Engine, RunHost {
     const silenceMs = this.#options.silenceMs ?? limit('streamSilenceMs');
     const nowMs = this.#nowMs();
     for (const run of findOverdueFetches(this.#runs.values(), nowMs)) run.loseFetch();
+    for (const run of findOvertaken(this.#runs.values(), nowMs, silenceMs)) run.giveUpWaiting();
     const stuck = findStuck(this.#runs.values(), nowMs, silenceMs);
     if (stuck.length === 0) return;
     const message = `vLLM sent nothing for ${silenceMs} ms`;
