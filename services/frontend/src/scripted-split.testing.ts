@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { WorkHeader } from '@busbar/protocol';
+import type { WorkAck, WorkHeader } from '@busbar/protocol';
 import {
   type Script,
   ScriptedStack,
@@ -8,6 +8,11 @@ import {
   until,
 } from './scripted-stack.testing.ts';
 import { sayOk } from './scripted-worker.testing.ts';
+
+/** How a worker acknowledges work that it does not take. */
+export const refuse =
+  (code: Extract<WorkAck, { kind: 'refused' }>['code'], retryable = true) =>
+  (): WorkAck => ({ kind: 'refused', code, message: 'no', retryable });
 
 /** One prefill worker and two decode workers; every decision is a split unless the request asks for one worker. */
 export class SplitStack extends ScriptedStack {

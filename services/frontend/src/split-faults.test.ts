@@ -144,6 +144,7 @@ test('whatever fails at whatever stage: each booking ends once, every stream sto
     const saboteur = new Saboteur(stack);
     const statuses = new Map<number | undefined, number>();
     let asked = 0;
+    let offers = 0;
     let waiting: Plan[] = [];
     stack.route = async ({ excluded = [], isWhole, kvAt }) => {
       const { routeMs = 0, onFailure = 'fail' } = waiting.shift() ?? {};
@@ -154,7 +155,7 @@ test('whatever fails at whatever stage: each booking ends once, every stream sto
       }
       if (isWhole === true) return stack.place(decoder.id);
       // A router may find no worker that makes a pair with the one that keeps the KV.
-      if (kvAt !== undefined && routeMs % 2 === 0) return { ...stack.place(decoder.id), kvAt };
+      if (kvAt !== undefined && offers++ % 3 > 0) return { ...stack.place(decoder.id), kvAt };
       return stack.split(decoder.id, 'prefill-1', onFailure);
     };
     await fc.assert(
@@ -176,7 +177,6 @@ test('whatever fails at whatever stage: each booking ends once, every stream sto
       assert.ok((statuses.get(status) ?? 0) > 0, `some end with ${status}`);
     }
     assert.equal(statuses.get(500) ?? 0, 0);
-    assert.ok((await stack.figure('split_reuses_total')) > 0);
     const counted = await stack.figure('split_requests_total');
     const splits = stack.ends().size / 2;
     assert.ok(counted > 30 && counted <= splits, 'each split is counted once');

@@ -1,15 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { LifeEvent, WorkAck } from '@busbar/protocol';
+import type { LifeEvent } from '@busbar/protocol';
 import type { Place } from './bookings.ts';
-import { SplitStack } from './scripted-split.testing.ts';
+import { refuse, SplitStack } from './scripted-split.testing.ts';
 import { answerOf, eventsOf, type Script, until } from './scripted-stack.testing.ts';
-import { transferOf } from './scripted-worker.testing.ts';
 
 const nothing: Script = () => {};
-const refuse =
-  (code: Extract<WorkAck, { kind: 'refused' }>['code'], retryable = true) =>
-  (): WorkAck => ({ kind: 'refused', code, message: 'no', retryable });
 
 test('prefill elsewhere, then decode: one prompt, one answer, the cache of the prefill', () =>
   SplitStack.with(async (stack) => {
@@ -214,94 +210,6 @@ test('KV that is lost on its way: once more, on one worker for everything; or an
     assert.equal(strict.status, 503);
     assert.equal((await answerOf(strict)).error.code, 'prefill_failed');
     await stack.settled();
-  }));
-
-test('a decode worker that refuses after the prefill: the next one fetches the same KV; no leak', () =>
-  SplitStack.with(async (stack) => {
-    const { prefiller, first, second } = stack;
-    for (const code of ['WORKER_FULL', 'WORKER_DRAINING'] as const) {
-      first.ack = refuse(code);
-      for (let i = 0; i < 20; i++) assert.equal((await stack.chat()).status, 200);
-    }
-    const { excluded, kvAt } = stack.routed[1]!.request;
-    assert.deepEqual([excluded, kvAt], [['decode-1'], 'prefill-1']);
-    assert.equal(prefiller.works.length, 40, 'each prompt is prefilled once');
-    assert.equal(prefiller.cancelled.length, 0);
-    for (const [i, { header }] of second.works.entries()) {
-      assert.deepEqual(
-        header.kvSource?.transfer,
-        transferOf(String(prefiller.works[i]!.header.streamId)),
-      );
-      assert.ok(header.kvSource!.validForMs < 20_000);
-    }
-    first.ack = refuse('WORKER_BAD_REQUEST', false);
-    for (let i = 0; i < 20; i++) assert.equal((await stack.chat()).status, 400);
-    await first.kill();
-    for (let i = 0; i < 20; i++) assert.equal((await stack.chat()).status, 200);
-    await stack.settled();
-    assert.equal(prefiller.works.length, 80);
-    assert.equal(
-      prefiller.cancelled.length,
-      20,
-      'given up at once when nobody is left to fetch it',
-    );
-    assert.equal(await stack.figure('split_reuses_total'), 60);
-    assert.equal(await stack.figure('split_requests_total', { outcome: 'fetched' }), 60);
-    assert.equal(await stack.figure('split_requests_total', { outcome: 'failed' }), 20);
-  }));
-
-test('KV that another worker cannot fetch is given up, and the prompt prefilled again', () =>
-  SplitStack.with(async (stack) => {
-    const { prefiller, first } = stack;
-    first.ack = refuse('WORKER_FULL');
-    stack.route = ({ excluded = [] }) =>
-      stack.split(excluded.length === 0 ? 'decode-1' : 'decode-2', 'prefill-1');
-    assert.equal((await stack.chat()).status, 200);
-    assert.equal(stack.routed[1]?.request.kvAt, 'prefill-1');
-    assert.equal(prefiller.works.length, 2);
-    assert.equal(prefiller.cancelled.length, 1);
-    await stack.settled();
-    assert.equal(await stack.figure('split_requests_total', { outcome: 'moved' }), 1);
-    assert.equal(await stack.figure('split_reuses_total'), 0);
-  }));
-
-test('KV that may have been fetched is offered to nobody else', () =>
-  SplitStack.with(async (stack) => {
-    const { prefiller, first } = stack;
-    first.script = (worker, header) => {
-      stack.fetch(header);
-      const error = { code: 'WORKER_FULL', message: 'it is stopping', retryable: true };
-      worker.emit(header.streamId, '', 'error', { error });
-    };
-    assert.equal((await stack.chat()).status, 200);
-    assert.deepEqual(
-      stack.routed.map(({ request }) => request.kvAt),
-      [undefined, undefined],
-    );
-    assert.equal(prefiller.works.length, 2);
-    await stack.settled();
-    assert.equal(await stack.figure('split_requests_total', { outcome: 'moved' }), 1);
-  }));
-
-test('a client that leaves while another worker is sought for its KV frees it', () =>
-  SplitStack.with(async (stack) => {
-    const { prefiller, first } = stack;
-    first.ack = refuse('WORKER_FULL');
-    const route = stack.route;
-    const gone = new AbortController();
-    stack.route = async (request) => {
-      const place = await route(request);
-      if (request.kvAt !== undefined) {
-        gone.abort();
-        await until(() => prefiller.cancelled.length === 1);
-      }
-      return place;
-    };
-    await stack.chat({}, { signal: gone.signal }).catch(() => undefined);
-    await until(() => stack.routed.length === 2);
-    await stack.settled();
-    assert.equal(stack.second.works.length, 0);
-    assert.equal(await stack.figure('split_requests_total', { outcome: 'cancelled' }), 1);
   }));
 
 test('a prefill worker that hangs or vanishes is noticed as any other', () =>

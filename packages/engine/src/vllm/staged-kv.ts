@@ -74,9 +74,9 @@ export class StagedKv {
     for (const key of keys) this.#host.ended(key, how);
   }
 
-  stop(): void {
+  stop(how: StagedEnd): void {
     this.#isStopped = true;
-    this.endAll('released');
+    this.endAll(how);
   }
 
   #arm(): void {

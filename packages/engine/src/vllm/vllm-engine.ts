@@ -1,16 +1,7 @@
 import { messageOf } from '@busbar/base';
-import { type KvSource, limit, type TransferParams, type WorkerInfo } from '@busbar/protocol';
+import type { WorkerInfo } from '@busbar/protocol';
 import { refuse } from '../admission.ts';
-import type {
-  Engine,
-  EngineDelta,
-  EngineLoad,
-  EngineRequest,
-  EngineSink,
-  FetchReport,
-  SubmitResult,
-} from '../port.ts';
-import { refuseRequest } from './admission.ts';
+import type { Engine, EngineLoad, EngineRequest, EngineSink, SubmitResult } from '../port.ts';
 import type { ChildEnd } from './child-process.ts';
 import {
   isReachable,
@@ -24,18 +15,12 @@ import {
   wakeUp,
 } from './engine-commands.ts';
 import { readEngineFacts } from './engine-facts.ts';
-import { EngineWatch, findOverdueFetches, findStuck } from './engine-watch.ts';
 import { VllmError } from './errors.ts';
 import type { KvEventsProblem } from './kv-events/index.ts';
 import { LoadMeter } from './load-meter.ts';
 import type { VllmEngineOptions } from './options.ts';
-import { findOvertaken, markOvertaken } from './overtaken.ts';
-import { requestBody, TOKEN_API_PATHS } from './request-body.ts';
-import { Run, type RunHost } from './run.ts';
+import { Serving } from './serving.ts';
 import { openSession, type Session } from './session.ts';
-import { StagedKv } from './staged-kv.ts';
-import { StepGatherer } from './step-gatherer.ts';
-import { mooncakeTransfer, nixlTransfer, renewsLease, stageParams } from './transfer-params.ts';
 import { changedFacts } from './worker-info.ts';
 
 const NOT_RUNNING = refuse('WORKER_FAULT', 'the engine does not run');
@@ -45,18 +30,13 @@ export function createVllmEngine(options: VllmEngineOptions): Engine {
   return new VllmEngine(options);
 }
 
-class VllmEngine implements Engine, RunHost {
+/** The life of an engine: its start, what it is, whether it is still the same, and its end. Its requests are `Serving`'s. */
+class VllmEngine implements Engine {
   readonly #options: VllmEngineOptions;
-  readonly #runs = new Map<number, Run>();
-  readonly #gatherer = new StepGatherer((deltas) => this.#sink?.onStep({ deltas }));
-  readonly #watch = new EngineWatch(() => this.#look());
-  readonly #nowMs: () => number;
   #sink: EngineSink | undefined;
   #session: Session | undefined;
-  #meter = new LoadMeter(1, 1);
-  #staged: StagedKv | undefined;
+  #serving: Serving | undefined;
   #incarnation: number | undefined;
-  #engineId: string | undefined;
   #isAsleep = false;
   #isStopping = false;
   #isChecking = false;
@@ -66,7 +46,6 @@ class VllmEngine implements Engine, RunHost {
 
   constructor(options: VllmEngineOptions) {
     this.#options = options;
-    this.#nowMs = () => options.clock.monotonicMs();
   }
 
   async start(sink: EngineSink, signal: AbortSignal): Promise<WorkerInfo> {
@@ -77,63 +56,38 @@ class VllmEngine implements Engine, RunHost {
     );
     this.#session = session;
     this.#sink = sink;
-    const { facts, info } = session;
-    this.#meter = new LoadMeter(facts.blockSize, facts.kvBlocks * facts.dpRanks);
     this.#incarnation = await readIncarnation(session.http);
-    this.#engineId = info.transfer?.engineId;
-    const leaseMs = this.#options.transfer?.leaseMs ?? 0;
-    if (this.#options.transfer !== undefined && leaseMs <= limit('stagedKvMs')) {
-      this.#warn(
-        `the engine keeps KV for ${leaseMs} ms only, and decode workers may come for it within ${limit('stagedKvMs')} ms`,
-      );
-    }
-    const expiredBefore = (await readExpiredTotal(session.http)) ?? 0;
-    this.#staged = new StagedKv(leaseMs, expiredBefore, {
-      nowMs: this.#nowMs,
-      expiredTotal: () => readExpiredTotal(session.http),
-      ended: (key, how) => this.#sink?.onStagedEnd(key, how),
+    this.#serving = new Serving({
+      options: this.#options,
+      session,
+      sink,
+      expiredBefore: (await readExpiredTotal(session.http)) ?? 0,
+      host: {
+        suspect: (reason) => void this.#checkEngine(reason),
+        warn: (message) => this.#warn(message),
+      },
     });
     await this.#offerSleep(session);
     if (session.child !== undefined) void this.#mourn(session.child.ended);
-    return info;
+    return session.info;
   }
 
   submit(request: EngineRequest): SubmitResult {
-    const session = this.#session;
-    const refusal = this.#refuse(request);
-    if (refusal !== undefined || session === undefined) return refusal ?? NOT_RUNNING;
-    const kvTransferParams = this.#transferParams(request);
-    const run = new Run(request, this, this.#nowMs);
-    this.#runs.set(request.key, run);
-    this.#meter.submitted(run, this.#runs);
-    this.#watch.start();
-    if (request.kvSource !== undefined && !this.#beginFetch(run, request.kvSource)) {
-      return { kind: 'accepted' };
-    }
-    const room = session.info.contextTokens - request.tokens.length;
-    const maxTokens = Math.min(request.maxTokens, room);
-    const fitting = { ...request, maxTokens, minTokens: Math.min(request.minTokens, maxTokens) };
-    const body = requestBody(fitting, {
-      api: session.tokenApi,
-      model: session.facts.servedName,
-      ...(kvTransferParams === undefined ? {} : { kvTransferParams }),
-    });
-    run.attach(session.http.stream(TOKEN_API_PATHS[session.tokenApi], body, run));
-    return { kind: 'accepted' };
+    if (this.#serving === undefined || this.#isStopping) return NOT_RUNNING;
+    if (this.#isAsleep) return refuse('WORKER_FAULT', 'the engine sleeps');
+    return this.#serving.submit(request);
   }
 
   abort(key: number): void {
-    this.#runs.get(key)?.end('cancelled');
-    this.#staged?.giveUp(key);
+    this.#serving?.abort(key);
   }
 
   stagedFetched(key: number): void {
-    this.#staged?.fetched(key);
+    this.#serving?.stagedFetched(key);
   }
 
   load(): EngineLoad {
-    const reusable = this.#session?.kv?.statistics().blocks ?? 0;
-    return this.#meter.read(this.#runs.values(), this.#staged?.blocks ?? 0, reusable);
+    return this.#serving?.load() ?? new LoadMeter(1, 1).read([], 0, 0);
   }
 
   blocks(): ReturnType<Engine['blocks']> {
@@ -164,115 +118,15 @@ class VllmEngine implements Engine, RunHost {
   async stop(): Promise<void> {
     if (this.#isStopping) return;
     this.#isStopping = true;
-    for (const run of this.#runs.values()) run.end('cancelled');
-    this.#gatherer.flush();
-    this.#watch.stop();
-    this.#staged?.stop();
+    this.#serving?.stop('released');
     await this.#session?.close();
     this.#sink = undefined;
-  }
-
-  deliver(run: Run, delta: EngineDelta): void {
-    if (delta.finish !== 'none') {
-      this.#runs.delete(delta.key);
-      this.#meter.ended(run);
-      markOvertaken(this.#runs.values(), run);
-      if (this.#runs.size === 0) this.#watch.stop();
-    }
-    if (delta.transfer !== undefined) {
-      const blocks = Math.ceil(run.request.tokens.length / (this.#session?.facts.blockSize ?? 1));
-      this.#staged?.add(delta.key, blocks);
-    }
-    this.#gatherer.add(delta);
-  }
-
-  stepped(tokens: number, gapMs: number): void {
-    this.#meter.stepped(tokens, gapMs);
-  }
-
-  fetchEnded(run: Run, report: FetchReport): void {
-    const bytes =
-      report.outcome === 'ok'
-        ? run.request.tokens.length * (this.#session?.info.transfer?.kvBytesPerToken ?? 0)
-        : 0;
-    this.#sink?.onFetchEnd(run.request.key, { ...report, bytes });
-  }
-
-  transferOf(run: Run, params: unknown): TransferParams | undefined {
-    const { transfer } = this.#session?.info ?? {};
-    const { stageKv } = run.request;
-    if (transfer?.protocol === 'mooncake' && stageKv !== undefined) {
-      return mooncakeTransfer(transfer, stageKv.transferId);
-    }
-    if (params === undefined) {
-      this.#warn('this vLLM has no KV connector: it is no prefill worker');
-      return undefined;
-    }
-    const parsed = nixlTransfer(params, this.#session?.facts.version ?? '');
-    this.#onEngineId(parsed.params.remote_engine_id);
-    return parsed;
-  }
-
-  brokeOff(reason: string): void {
-    if (!this.#isStopping) void this.#checkEngine(reason);
-  }
-
-  #refuse(request: EngineRequest): SubmitResult | undefined {
-    const session = this.#session;
-    if (session === undefined || this.#isStopping) return NOT_RUNNING;
-    if (this.#isAsleep) return refuse('WORKER_FAULT', 'the engine sleeps');
-    if (this.#runs.has(request.key) || this.#staged?.has(request.key) === true) {
-      return refuse('WORKER_BAD_REQUEST', 'the key is in use');
-    }
-    return refuseRequest(request, session.info);
-  }
-
-  /** False when the engine that prefilled may have given the blocks to another request: vLLM would read those unseen. */
-  #beginFetch(run: Run, { validForMs }: KvSource): boolean {
-    if (validForMs <= 0) {
-      const message = 'the KV of the prompt waited too long for its fetch';
-      run.end('error', { code: 'WORKER_KV_LOST', message, retryable: true });
-      return false;
-    }
-    const { transfer, fetchMs = limit('kvFetchMs') } = this.#options;
-    const { protocol, leaseMs } = transfer ?? { protocol: 'nixl', leaseMs: 0 };
-    const isRenewed = renewsLease(protocol, this.#session?.facts.version ?? '');
-    const leftMs = isRenewed ? fetchMs : validForMs + leaseMs - limit('stagedKvMs');
-    run.beginFetch(this.#nowMs() + Math.min(fetchMs, leftMs));
-    this.#sink?.onFetchBegin(run.request.key);
-    return true;
-  }
-
-  #transferParams({ stageKv, kvSource }: EngineRequest): Record<string, unknown> | undefined {
-    if (kvSource !== undefined) return kvSource.transfer.params;
-    const protocol = this.#options.transfer?.protocol;
-    if (stageKv === undefined || protocol === undefined) return undefined;
-    return stageParams(protocol, stageKv.transferId);
-  }
-
-  #look(): void {
-    const silenceMs = this.#options.silenceMs ?? limit('streamSilenceMs');
-    const nowMs = this.#nowMs();
-    for (const run of findOverdueFetches(this.#runs.values(), nowMs)) run.loseFetch();
-    for (const run of findOvertaken(this.#runs.values(), nowMs, silenceMs)) run.giveUpWaiting();
-    const stuck = findStuck(this.#runs.values(), nowMs, silenceMs);
-    if (stuck.length === 0) return;
-    const message = `vLLM sent nothing for ${silenceMs} ms`;
-    for (const run of stuck) run.end('error', { code: 'WORKER_FAULT', message, retryable: true });
-    void this.#checkEngine(message);
   }
 
   #onKvProblem(problem: KvEventsProblem): void {
     this.#options.onWarning?.(`KV events of rank ${problem.dpRank}: ${problem.message}`);
     if (problem.kind === 'block-size') this.#fault(problem.message);
     else if (problem.kind === 'restart') void this.#checkEngine(problem.message);
-  }
-
-  #onEngineId(engineId: string): void {
-    const before = this.#engineId;
-    this.#engineId = engineId;
-    const isNew = before !== undefined && !engineId.startsWith(before);
-    if (isNew) void this.#checkEngine(`its KV engine ${before} is now ${engineId}`);
   }
 
   /** After a sign that the engine is gone or another: goes on with it, or says in a sentence why not. */
@@ -306,7 +160,7 @@ class VllmEngine implements Engine, RunHost {
     }
     this.#incarnation = incarnation;
     this.#warn('vLLM was started anew; its cache is empty');
-    this.#staged?.endAll('expired');
+    this.#serving?.kvGone();
     if (session.kv === undefined) this.#sink?.onCacheReset();
     else session.kv.engineGone();
   }
@@ -320,11 +174,7 @@ class VllmEngine implements Engine, RunHost {
     const sink = this.#sink;
     if (sink === undefined || this.#isStopping) return;
     this.#isStopping = true;
-    const error = { code: 'WORKER_FAULT', message, retryable: true };
-    for (const run of this.#runs.values()) run.end('error', error);
-    this.#gatherer.flush();
-    this.#staged?.endAll('expired');
-    this.#watch.stop();
+    this.#serving?.stop('expired', { code: 'WORKER_FAULT', message, retryable: true });
     sink.onFault(new VllmError('VLLM_GONE', message));
     this.#sink = undefined;
     void this.#session?.close();
