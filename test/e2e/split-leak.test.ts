@@ -178,8 +178,10 @@ test('1,000 split requests, left in every stage, refused, and with workers kille
   const drained = await drainUnderLoad(cluster);
   await assertNothingLeft(t, cluster, '24 while a decode worker leaves');
   const refusals = await sum(cluster, 'frontend', 'retries_total', 'reason="WORKER_DRAINING"');
-  t.diagnostic(`${refusals} refused by it`);
+  const reuses = await sum(cluster, 'frontend', 'split_reuses_total');
+  t.diagnostic(`${refusals} refused by it, the KV of ${reuses} fetched by the other one`);
   assert.ok(refusals > 0, 'the decode worker refused what was prefilled for it');
+  assert.ok(reuses > 0, 'and the other one fetched that');
   await drained.process.exited;
 
   await addWorker(cluster, 'decode');

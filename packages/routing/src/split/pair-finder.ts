@@ -74,8 +74,8 @@ export class PairFinder {
   }
 
   /**
-   * The cheapest pair with one of `decodes`. Those that failed lately are asked only with `hasNoChoice`, after all others. A prefill
-   * worker that keeps the KV of this prompt is asked whatever its state, as it has nothing left to do.
+   * The cheapest pair with one of `decodes`. Those that failed lately are asked only with `hasNoChoice`, after all others. Where the KV of
+   * this prompt waits already, no other pair is asked: to prefill it again would cost the pool what is done.
    */
   find(
     pool: WorkerPool,
@@ -88,21 +88,23 @@ export class PairFinder {
     const { overlap, loadSilenceMs } = this.#parts;
     this.#offers = [];
     if (!this.#hasPair(decodes)) return 'no_pair';
+    this.#decodePricing.price(decodes, placement);
+    if (request.kvAt !== undefined) this.#compareStaged(decodes, placement, request.kvAt);
+    if (this.#offers.length > 0) return this.#cheapest(rng);
     const refusal = collect(pool, request, this.prefills, placement.nowMs, loadSilenceMs);
-    if (refusal !== undefined) this.prefills.count = 0;
+    if (refusal !== undefined) {
+      return refusal === 'too-long' || refusal === 'no-adapter' ? 'no_pair' : 'prefill_unavailable';
+    }
     overlap.measureMore(this.prefills, placement);
     this.#prefillPricing.price(this.prefills, placement);
     this.#choicePricing.price(this.prefills, placement);
-    this.#decodePricing.price(decodes, placement);
     for (let at = 0; at < this.prefills.count; at++) {
       this.#placeOfSlot[this.prefills.slots[at]!] = at;
     }
-    const { kvAt } = request;
-    this.#compare(decodes, placement, kvAt, false);
-    if (this.#offers.length === 0 && hasNoChoice) this.#compare(decodes, placement, kvAt, true);
-    if (this.#offers.length > 0) return this.#cheapest(rng);
-    const isNever = refusal === 'too-long' || refusal === 'no-adapter';
-    return isNever ? 'no_pair' : 'prefill_unavailable';
+    this.#compare(decodes, placement, false);
+    if (this.#offers.length === 0 && hasNoChoice) this.#compare(decodes, placement, true);
+    if (this.#offers.length === 0) return 'prefill_unavailable';
+    return this.#cheapest(rng);
   }
 
   /** Every term of an offer of the last search. */
@@ -123,20 +125,23 @@ export class PairFinder {
     return false;
   }
 
-  #compare(
-    decodes: Candidates,
-    placement: Placement,
-    kvAt: string | undefined,
-    withSuspects: boolean,
-  ): void {
+  #compareStaged(decodes: Candidates, placement: Placement, kvAt: string): void {
+    for (let decodeAt = 0; decodeAt < decodes.count; decodeAt++) {
+      for (const pair of this.#parts.pairs.of(decodes.slots[decodeAt]!)) {
+        if (pair.prefill.workerId !== kvAt || !pair.link.isProven) continue;
+        if (pair.link.suspicion.isOpen(placement.nowMs)) continue;
+        this.#offers.push(this.#offer(pair, undefined, decodeAt, decodes, placement));
+      }
+    }
+  }
+
+  #compare(decodes: Candidates, placement: Placement, withSuspects: boolean): void {
     const { nowMs } = placement;
     for (let decodeAt = 0; decodeAt < decodes.count; decodeAt++) {
       for (const pair of this.#parts.pairs.of(decodes.slots[decodeAt]!)) {
-        const { workerId, suspicion } = pair.prefill;
-        const prefillAt = workerId === kvAt ? undefined : this.#placeOf(pair.prefill);
-        if (prefillAt === undefined && workerId !== kvAt) continue;
-        if (!pair.link.isProven) continue;
-        const isSuspect = suspicion.isOpen(nowMs) || pair.link.suspicion.isOpen(nowMs);
+        const prefillAt = this.#placeOf(pair.prefill);
+        if (prefillAt === undefined || !pair.link.isProven) continue;
+        const isSuspect = pair.prefill.suspicion.isOpen(nowMs) || pair.link.suspicion.isOpen(nowMs);
         if (isSuspect && !withSuspects) continue;
         this.#offers.push(this.#offer(pair, prefillAt, decodeAt, decodes, placement));
       }

@@ -69,11 +69,13 @@ suite('KV that waits where it was prefilled', () => {
     assert.ok(Math.abs(sum - pair.totalMs) < 1e-9);
   });
 
-  test('is preferred to another prefill, even of workers that look better', () => {
+  test('is preferred to another prefill, even of workers and over links that look better', () => {
     const bench = refused();
     for (let i = 0; i < 6; i++) bench.join(`a${i}`);
     bench.decode('d2', { prefillTokensPerMs: 1 });
     bench.prefill('p2');
+    bench.link('p1', 'd2', { bytesPerMs: GBIT });
+    bench.link('p2', 'd2', { bytesPerMs: GBIT * 100 });
     for (let i = 0; i < 5; i++) {
       const placed = bench.place(PROMPT, AGAIN);
       assert.deepEqual([placed.workerId, placed.kvAt], ['d2', 'p1']);
