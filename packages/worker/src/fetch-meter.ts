@@ -30,7 +30,7 @@ export class FetchMeter {
     const beganMs = this.#beganMs.get(key);
     this.#beganMs.delete(key);
     this.#metrics.fetched(report.outcome, report.bytes);
-    if (beganMs !== undefined) {
+    if (beganMs !== undefined && report.outcome !== 'busy') {
       this.#metrics.fetchSeconds.observe((this.#clock.monotonicMs() - beganMs) / 1_000);
     }
     this.observer?.ended(key, report);
