@@ -14,6 +14,13 @@ async function listed(stack: ScriptedStack): Promise<[string, string | undefined
   return modelsSchema.parse(body).data.map(({ id, parent }) => [id, parent]);
 }
 
+async function untilListed(stack: ScriptedStack, models: number): Promise<void> {
+  for (let tries = 0; (await listed(stack)).length !== models; tries++) {
+    assert.ok(tries < 500, `${models} models are listed`);
+    await sleep(10);
+  }
+}
+
 test('adapters of ready workers are models with a parent; requests for them go to it with the adapter', async () => {
   const stack = await ScriptedStack.start();
   try {
@@ -78,7 +85,7 @@ test('an adapter that the router has not heard of yet is asked for again; then i
   } as const;
   try {
     await stack.addWorker('decode-2', 'm', undefined, { loras: ['sql'] });
-    await until(async () => (await listed(stack)).length === 2);
+    await untilListed(stack, 2);
     let asked = 0;
     stack.route = () => (++asked <= 2 ? unheard : stack.place('decode-2'));
     assert.equal((await stack.chat({ model: 'sql' })).status, 200);
@@ -110,7 +117,7 @@ test('an adapter that is not at the engine after all is served by another worker
       await stack.addWorker('decode-2', 'm', undefined, { loras: ['sql'] }),
       await stack.addWorker('decode-3', 'm', undefined, { loras: ['sql'] }),
     ];
-    await until(async () => (await listed(stack)).length === 2);
+    await untilListed(stack, 2);
     stack.route = ({ excluded = [] }) => {
       const next = workers.find(({ id }) => !excluded.includes(id));
       if (next !== undefined) return stack.place(next.id);
