@@ -16,7 +16,8 @@ export function refuseShape(request: EngineRequest, contextTokens: number): Refu
     : undefined;
 }
 
-/** A refusal; only a fault of the engine may go better elsewhere. */
+/** A refusal; a fault of the engine, and KV that cannot be had, may go better elsewhere. */
 export function refuse(code: Refusal['code'], message: string): Refusal {
-  return { kind: 'refused', code, message, retryable: code === 'WORKER_FAULT' };
+  const retryable = code === 'WORKER_FAULT' || code === 'WORKER_KV_LOST';
+  return { kind: 'refused', code, message, retryable };
 }

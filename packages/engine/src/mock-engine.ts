@@ -164,6 +164,7 @@ class MockEngine implements Engine {
     return new MockTransfer(options, {
       onStagedEnd: (key, how) => this.#onStagedEnd(key, how),
       onFetchBegin: (key) => this.#sink?.onFetchBegin(key),
+      onFetchBusy: (key) => this.#sink?.onFetchEnd(key, { outcome: 'busy', bytes: 0 }),
       onFetchEnd: (key, report, hasBegun) => this.#onFetchEnd(key, report, hasBegun),
     });
   }

@@ -8,7 +8,7 @@ import { createTransferServer } from './transfer/transfer-server.ts';
 import type { TransferAddress, TransferServer } from './transfer/types.ts';
 
 /** Changes whenever blocks of the mock get other contents or go over the wire in another way. */
-const KV_LAYOUT = 'noise-1';
+const KV_LAYOUT = 'noise-2';
 
 export interface MockTransferOptions {
   address: TransferAddress;
@@ -25,6 +25,8 @@ export interface MockTransferOptions {
 export interface MockTransferEvents {
   onStagedEnd(key: number, how: StagedEnd): void;
   onFetchBegin(key: number): void;
+  /** What began moves nothing yet: the other side serves others first. */
+  onFetchBusy(key: number): void;
   onFetchEnd(key: number, report: FetchReport, hasBegun: boolean): void;
 }
 
@@ -60,6 +62,7 @@ export class MockTransfer {
     });
     this.#fetches = new FetchPool(options.clock, {
       onBegin: (key) => events.onFetchBegin(key),
+      onBusy: (key) => events.onFetchBusy(key),
       onEnd: (key, report, hasBegun) => events.onFetchEnd(key, report, hasBegun),
     });
   }

@@ -69,7 +69,10 @@ export interface EngineSink {
   onCacheReset(): void;
   /** The KV that request `key` kept is given up or gone; its blocks are free and its key is unused. */
   onStagedEnd(key: number, how: StagedEnd): void;
-  /** A fetch for request `key` begins to move bytes. Always followed by `onFetchEnd`. */
+  /**
+   * A fetch for request `key` begins to move bytes. Always followed by `onFetchEnd`; behind one with the outcome `busy` it may begin
+   * again.
+   */
   onFetchBegin(key: number): void;
   onFetchEnd(key: number, report: FetchReport): void;
   /** The engine says something new of itself: adapters came or went, say. */
@@ -95,7 +98,7 @@ export type SubmitResult =
   | { kind: 'accepted' }
   | {
       kind: 'refused';
-      code: 'WORKER_TOO_LONG' | 'WORKER_BAD_REQUEST' | 'WORKER_FAULT';
+      code: 'WORKER_TOO_LONG' | 'WORKER_BAD_REQUEST' | 'WORKER_FAULT' | 'WORKER_KV_LOST';
       message: string;
       retryable: boolean;
     };

@@ -157,6 +157,17 @@ suite('failures', () => {
     assert.equal(figures?.bytesPerMs, MIB);
   });
 
+  test('a fetch that waits for its turn is no failure, and its wait is not time of the link', () => {
+    const ledger = new LinkLedger('d', 'tcp');
+    ledger.began(1, 'p', 0);
+    ledger.ended(1, { outcome: 'busy', bytes: 0 }, 1);
+    ledger.began(1, 'p', 30_000);
+    const figures = ledger.ended(1, { outcome: 'ok', bytes: 100 * MIB }, 30_100);
+    assert.deepEqual([figures?.transfers, figures?.failures, figures?.busyMsTotal], [1, 0, 101]);
+    assert.equal(figures?.bytesPerMs, MIB);
+    assert.equal(figures.lastFailure, undefined);
+  });
+
   test('unknown keys, keys twice and a forgotten peer leave no trace', () => {
     const ledger = new LinkLedger('d', 'tcp');
     assert.equal(ledger.ended(9, { outcome: 'ok', bytes: 1 }, 5), undefined);

@@ -3,7 +3,8 @@ import { LinkAccount, type LinkProbe } from './link-account.ts';
 
 /** A fetch of KV that is over. */
 export interface FetchReport {
-  outcome: 'ok' | 'failed' | 'cancelled';
+  /** `busy`: the other side served others first. Nothing moved, and the link is not to blame. */
+  outcome: 'ok' | 'failed' | 'cancelled' | 'busy';
   /** Bytes that arrived and were found right; where the engine does not say, what the prompt's length implies. */
   bytes: number;
   /** With `failed`: why, in a sentence. */

@@ -58,6 +58,8 @@ const workAckSchema = z.discriminatedUnion('kind', [
       'WORKER_BAD_REQUEST',
       /** Prompt and answer do not fit into the context or the cache. */
       'WORKER_TOO_LONG',
+      /** This worker does not have the adapter that the request names. */
+      'WORKER_NO_MODEL',
       /** The engine failed. */
       'WORKER_FAULT',
       /** This worker does not do this kind of work: whole requests on a prefill worker, say, or KV of another protocol. */

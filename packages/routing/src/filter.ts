@@ -6,7 +6,7 @@ import type { WorkerRow } from './worker-row.ts';
 
 const IN_FLIGHT = limit('workerInFlight');
 
-/** Why a worker cannot take a request. `too-long` and `no-adapter` stay so; the others may change. */
+/** Why a worker cannot take a request. `too-long` stays so, and `no-adapter` until somebody loads it; the others may change soon. */
 export type Refusal =
   | 'full'
   | 'syncing'

@@ -19,7 +19,7 @@ export function reject(
   return { kind: 'reply', key, reply, record: undefined };
 }
 
-/** The answer to a refusal that waiting does not lift; undefined for one that it may. */
+/** The answer to a refusal that does not wait here; undefined for one that may lift while it does. */
 export function rejectForGood(
   key: number,
   refusal: Refusal,
@@ -30,7 +30,12 @@ export function rejectForGood(
     case 'too-long':
       return final(key, 'the prompt does not fit the context or the cache of any worker');
     case 'no-adapter':
-      return final(key, `no worker has the adapter ${request.lora}`);
+      // A worker may have announced it that this router has not heard of yet: who asks knows better, and may ask again.
+      return reject(
+        key,
+        'ROUTER_NO_WORKERS',
+        `no worker is known to have the adapter ${request.lora}`,
+      );
     case 'no-prefill':
       return reject(key, 'ROUTER_NO_PAIR', 'no prefill worker serves this model');
     case 'no-pair': {

@@ -32,7 +32,9 @@ export class FetchMeter {
     if (beganMs === undefined) return;
     this.#beganMs.delete(key);
     this.#metrics.fetched(report.outcome, report.bytes);
-    this.#metrics.fetchSeconds.observe((this.#clock.monotonicMs() - beganMs) / 1_000);
+    if (report.outcome !== 'busy') {
+      this.#metrics.fetchSeconds.observe((this.#clock.monotonicMs() - beganMs) / 1_000);
+    }
     this.observer?.ended(key, report);
   }
 }

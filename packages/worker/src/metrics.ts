@@ -91,7 +91,7 @@ function createTransferMetrics(registry: Registry, role: string): TransferMetric
   });
   const fetches = new Counter({
     name: `busbar_${role}_kv_fetches_total`,
-    help: 'Fetches of KV from prefill workers, by outcome',
+    help: 'Fetches of KV from prefill workers, by outcome; one that was told to wait counts as busy before its end',
     labelNames: ['outcome'],
     registers,
   });

@@ -309,12 +309,18 @@ test('a fetch is told to the account of its link, counted and timed', async () =
       const { key, kvSource, maxTokens } = engine.requests[0]!;
       assert.deepEqual([kvSource, maxTokens], [SOURCE, 200]);
       engine.sink?.onFetchBegin(key);
+      engine.sink?.onFetchEnd(key, { outcome: 'busy', bytes: 0 });
+      engine.sink?.onFetchBegin(key);
       engine.sink?.onFetchEnd(key, { outcome: 'failed', bytes: 9, reason: 'gone' });
       assert.deepEqual(told, [
         ['began', key, 'p1'],
+        ['ended', key, 'busy'],
+        ['began', key, 'p1'],
         ['ended', key, 'failed'],
       ]);
-      assert.match(await metric(context, 'kv_fetches_total'), /outcome="failed".* 1$/);
+      for (const outcome of ['busy', 'failed']) {
+        assert.match(await metric(context, `kv_fetches_total.outcome="${outcome}"`), / 1$/);
+      }
       assert.match(await metric(context, 'kv_fetch_bytes_total'), / 9$/);
       assert.match(await metric(context, 'kv_fetch_seconds_count'), / 1$/);
     },

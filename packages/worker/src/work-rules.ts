@@ -27,7 +27,7 @@ export function refuseWork(header: WorkHeader, state: WorkerState): WorkAck | un
   if (!isProcessId(header.frontendId)) return badRequest('frontendId is not a process id');
   if (header.model !== info.model) return badRequest('this worker serves another model');
   if (header.lora !== undefined && !(info.loras ?? []).includes(header.lora)) {
-    return badRequest('this worker does not have the adapter');
+    return refuse('WORKER_NO_MODEL', `this worker does not have the adapter ${header.lora}`);
   }
   if (header.promptTokens < info.contextTokens) return undefined;
   const message = `${header.promptTokens} prompt tokens leave no room in a context of ${info.contextTokens}`;

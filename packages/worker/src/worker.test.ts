@@ -155,7 +155,6 @@ test('what cannot be taken is refused with a code that says whether another work
     assert.equal(code(decodeWorkAck(other.data)), 'WORKER_BAD_REQUEST');
     for (const [header, tokens, expected] of [
       [{ model: 'other' }, prompt(10), 'WORKER_BAD_REQUEST'],
-      [{ lora: 'none' }, prompt(10), 'WORKER_BAD_REQUEST'],
       [{ promptTokens: 11 }, prompt(10), 'WORKER_BAD_REQUEST'],
       [{ frontendId: 'a.b>*' }, prompt(10), 'WORKER_BAD_REQUEST'],
       [{}, prompt(2048), 'WORKER_TOO_LONG'],
@@ -165,6 +164,9 @@ test('what cannot be taken is refused with a code that says whether another work
       assert.equal(code(ack), expected, JSON.stringify(header));
       assert.equal(ack.kind === 'refused' && ack.retryable, false);
     }
+    const foreign = await send({ lora: 'none' });
+    assert.equal(code(foreign), 'WORKER_NO_MODEL');
+    assert.ok(foreign.kind === 'refused' && foreign.retryable, 'another may have it');
     assert.equal(code(await send({ maxTokens: 1000 })), 'accepted');
     assert.equal(code(await send()), 'WORKER_BAD_REQUEST', 'the same stream id twice');
     for (let streamId = 2; streamId <= limit('workerInFlight'); streamId++) {

@@ -3,8 +3,14 @@ import { BusError } from '@busbar/bus';
 import type { StreamDelta } from '@busbar/protocol';
 import { FrontendError } from './errors.ts';
 
-/** What an engine may find of a request that it has begun: mistakes of the client, no room, the loss of KV. */
-const KNOWN = new Set(['WORKER_BAD_REQUEST', 'WORKER_TOO_LONG', 'WORKER_FULL', 'WORKER_KV_LOST']);
+/** What an engine may find of a request that it has begun: mistakes of the client, no room, no such adapter, the loss of KV. */
+const KNOWN = new Set([
+  'WORKER_BAD_REQUEST',
+  'WORKER_TOO_LONG',
+  'WORKER_FULL',
+  'WORKER_NO_MODEL',
+  'WORKER_KV_LOST',
+]);
 
 /** Why a stream ended with `error` or `cancelled`. All other codes count as WORKER_FAULT. */
 export function engineError(delta: StreamDelta): AppError {

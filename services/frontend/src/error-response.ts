@@ -60,11 +60,18 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
   WORKER_DRAINING: unavailable('no_workers', 'No worker of this model is there.'),
   WORKER_BAD_REQUEST: badRequest('invalid_value'),
   WORKER_TOO_LONG: badRequest('context_length_exceeded'),
+  WORKER_NO_MODEL: { ...badRequest('model_not_found'), status: 404 },
   WORKER_FAULT: FAULT,
   WORKER_KV_LOST: FAULT,
   WORKER_WRONG_KIND: FAULT,
   TOKENIZER_TEMPLATE: badRequest('invalid_messages'),
   TOKENIZER_BUSY: busy('too_many_requests', 'Too many long prompts are waiting.'),
+};
+
+/** The part of the request to which an error belongs. */
+const PARAMS: Readonly<Record<string, string>> = {
+  TOKENIZER_TEMPLATE: 'messages',
+  WORKER_NO_MODEL: 'model',
 };
 
 /** How a client is told of anything that was thrown. */
@@ -74,7 +81,7 @@ export function problemOf(error: unknown): Problem {
     status: answer.status,
     type: answer.type,
     message: answer.message ?? messageOf(error),
-    param: error instanceof AppError && error.code === 'TOKENIZER_TEMPLATE' ? 'messages' : null,
+    param: error instanceof AppError ? (PARAMS[error.code] ?? null) : null,
     code: answer.code,
   };
 }

@@ -24,6 +24,8 @@ const REPLY_SLACK_MS = 250;
 const ASKS = 2;
 const REQUEST_HEADER_BYTES = 16_384;
 
+type RouteRejection = Extract<RouteReply, { kind: 'reject' }>;
+
 /** Asks a router where a candidate goes. */
 export class PlacementClient {
   readonly #bus: Bus;
@@ -74,9 +76,28 @@ export class PlacementClient {
         waitedMs < LAG_MS &&
         isWanted() &&
         this.#hasWorkers(model, lora);
-      if (!mayLag) throw rejection(reply.code, reply.message, candidate.lastRefusal);
+      if (!mayLag) throw this.#rejection(reply, candidate);
       await sleep(LAG_RETRY_MS);
     }
+  }
+
+  /** What the client is told: the last refusal of a worker says more than that no other is left. */
+  #rejection(reply: RouteRejection, { generation, lastRefusal }: Candidate): AppError {
+    const { model, lora } = generation;
+    const isNoneLeft = reply.code === 'ROUTER_NO_WORKERS';
+    if (isNoneLeft && lastRefusal === 'WORKER_FULL') {
+      return new AppError('WORKER_FULL', reply.message);
+    }
+    if (lora === undefined) return new AppError(reply.code, reply.message);
+    const isNowhere =
+      isNoneLeft && !this.#hasWorkers(model, lora) && this.#hasWorkers(model, undefined);
+    const isRefused = isNoneLeft || reply.code === 'ROUTER_DEADLINE';
+    if (isNowhere || (isRefused && lastRefusal === 'WORKER_NO_MODEL')) {
+      return new AppError('WORKER_NO_MODEL', `The model "${lora}" does not exist.`);
+    }
+    if (!isNoneLeft) return new AppError(reply.code, reply.message);
+    const message = `The model "${lora}" cannot answer now: ${reply.message}.`;
+    return new FrontendError('FRONTEND_MODEL_UNAVAILABLE', message);
   }
 
   async #ask(candidate: Candidate, traceparent: string | undefined): Promise<RouteReply> {
@@ -144,12 +165,4 @@ export class PlacementClient {
 function fitting(hashes: HashWords): HashWords {
   const maxWords = Math.floor((limit('messageBytes') - REQUEST_HEADER_BYTES) / 8) * 2;
   return hashes.length <= maxWords ? hashes : hashes.subarray(0, maxWords);
-}
-
-/** When every worker refused because it was full, "no workers" would be the wrong word for it. */
-function rejection(code: string, message: string, lastRefusal: string | undefined): AppError {
-  if (code === 'ROUTER_NO_WORKERS' && lastRefusal === 'WORKER_FULL') {
-    return new AppError('WORKER_FULL', message);
-  }
-  return new AppError(code, message);
 }

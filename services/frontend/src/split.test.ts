@@ -201,10 +201,13 @@ test('KV that is lost on its way: once more, on one worker for everything; or an
     await stack.settled();
     assert.equal(stack.prefiller.cancelled.length, 1);
     assert.equal(await stack.figure('split_fallbacks_total', { reason: 'WORKER_KV_LOST' }), 1);
-    stack.first.ack = ({ kvSource }) =>
-      kvSource === undefined ? { kind: 'accepted' } : refuse('WORKER_WRONG_KIND')();
-    assert.equal((await stack.chat()).status, 200, 'a worker that does not know this protocol');
-    assert.deepEqual(stack.routed.at(-1)?.request.isWhole, true);
+    // A worker that does not know this protocol, and one that cannot use what the prefill engine answered.
+    for (const code of ['WORKER_WRONG_KIND', 'WORKER_KV_LOST'] as const) {
+      stack.first.ack = ({ kvSource }) =>
+        kvSource === undefined ? { kind: 'accepted' } : refuse(code)();
+      assert.equal((await stack.chat()).status, 200, code);
+      assert.deepEqual(stack.routed.at(-1)?.request.isWhole, true);
+    }
     stack.route = () => stack.split('decode-1', 'prefill-1', 'fail');
     const strict = await stack.chat();
     assert.equal(strict.status, 503);

@@ -38,6 +38,7 @@ export class BlockReceiver {
   #content: BlockContent;
   #digest: Digest = createDigest();
   #bytes = 0;
+  #isWaiting = false;
 
   constructor(expected: ExpectedBlocks) {
     this.#expected = expected;
@@ -48,6 +49,11 @@ export class BlockReceiver {
 
   get isComplete(): boolean {
     return this.#part === 'complete';
+  }
+
+  /** The other side serves others first and has said so. */
+  get isWaiting(): boolean {
+    return this.#isWaiting;
   }
 
   /** Payload that arrived in blocks found right. */
@@ -95,6 +101,9 @@ export class BlockReceiver {
       if (a < 1 || a > MAX_TEXT_BYTES) throw refused('it was refused without a reason');
       return this.#begin('refusal', a);
     }
+    if (status === STATUS.busy) throw new TransferError('TRANSFER_BUSY', 'it serves others');
+    this.#isWaiting = status === STATUS.waiting;
+    if (this.#isWaiting) return this.#begin('answer', HEAD_BYTES);
     const { fromBlock, blockBytes } = this.#expected;
     if (status !== STATUS.fetch) throw corrupt('the answer is to another question');
     if (a !== this.#blocks - fromBlock || b !== blockBytes) {

@@ -11,6 +11,8 @@ export interface FetchOptions extends ExpectedBlocks {
   timeoutMs: number;
   /** Limit of a silence in it; absent takes 10 s. */
   stallMs?: number;
+  /** Called when the other side serves others first, and again when the turn of this fetch has come. */
+  onWait?: (isWaiting: boolean) => void;
 }
 
 /** How a fetch ended. `bytes` arrived in whole blocks and were found right. */
@@ -102,12 +104,15 @@ class BlockFetch {
 
   #onData(chunk: Buffer): void {
     if (this.#isOver) return;
+    const wasWaiting = this.#receiver.isWaiting;
     try {
       this.#receiver.push(chunk);
     } catch (error) {
       const code = error instanceof TransferError ? error.code : 'TRANSFER_CORRUPT';
       return this.#fail(code, `${this.#options.endpoint}: ${messageOf(error)}`);
     }
+    const { isWaiting } = this.#receiver;
+    if (isWaiting !== wasWaiting) this.#options.onWait?.(isWaiting);
     if (this.#receiver.isComplete) this.#complete();
   }
 
@@ -133,7 +138,8 @@ class BlockFetch {
 
   #limit(ms: number, what: string): NodeJS.Timeout {
     const timer = setTimeout(() => {
-      this.#fail('TRANSFER_TIMEOUT', `${this.#options.endpoint}: ${what}`);
+      const code = this.#receiver.isWaiting ? 'TRANSFER_BUSY' : 'TRANSFER_TIMEOUT';
+      this.#fail(code, `${this.#options.endpoint}: ${what}`);
     }, ms);
     this.#timers.push(timer);
     return timer;

@@ -72,6 +72,9 @@ class Meter {
       this.#head = Buffer.concat([this.#head, chunk]);
       if (this.#head.length < HEAD_BYTES) return 'more';
       const [magic, status, bytes] = readHead(this.#head);
+      if (magic === MAGIC && status === STATUS.busy) {
+        return new TransferError('TRANSFER_BUSY', 'the transfer server serves others');
+      }
       if (magic !== MAGIC || status !== STATUS.probe || bytes !== this.#bytes) {
         return new TransferError('TRANSFER_REFUSED', 'what answers there is no transfer server');
       }

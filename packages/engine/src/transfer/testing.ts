@@ -1,7 +1,7 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { BlockContent } from './block-content.ts';
 import { createTransferServer } from './transfer-server.ts';
-import type { StagedFetch, StagedSource, TransferServer } from './types.ts';
+import type { StagedFetch, StagedSource, TransferServer, TransferServerOptions } from './types.ts';
 import { createDigest, MAGIC, STATUS, writeHead } from './wire.ts';
 
 /** What the tests of this folder share. */
@@ -48,8 +48,9 @@ export class OneStaged implements StagedSource {
 export async function withServer(
   staged: StagedSource | undefined,
   use: (server: TransferServer) => Promise<void>,
+  limits: Pick<TransferServerOptions, 'maxSends' | 'maxConnections'> = {},
 ): Promise<void> {
-  const options = staged === undefined ? {} : { staged };
+  const options = staged === undefined ? limits : { ...limits, staged };
   const server = await createTransferServer({ host: '127.0.0.1', port: 0, ...options });
   try {
     await use(server);

@@ -3,11 +3,16 @@ import { limit } from '@busbar/protocol';
 import { PieceWriter } from './piece-writer.ts';
 import { RequestReader, type TransferRequest } from './request-reader.ts';
 import { sendBlocks } from './send-blocks.ts';
-import type { StagedFetch, TransferServer, TransferServerOptions } from './types.ts';
+import { SendSlots } from './send-slots.ts';
+import type { StagedFetch, StagedSource, TransferServer, TransferServerOptions } from './types.ts';
 import { formatEndpoint, MAGIC, MAX_PROBE_BYTES, REQUEST, STATUS, writeHead } from './wire.ts';
 
-/** Each holds a megabyte of buffers at most. More are told to come later. */
-const MAX_CONNECTIONS = 64;
+/** Prompts that are sent at once. Each holds a megabyte of buffers at most, and fewer fill any link. */
+const MAX_SENDS = 64;
+/** All that 64 decode workers may fetch at once, sent or waiting; a waiting one costs a few kilobytes. More are told to come later. */
+const MAX_CONNECTIONS = 64 * limit('kvFetches');
+/** How often a fetch hears that it still waits: well within what its other side takes for silence. */
+const WAITING_MS = 2_000;
 /** Who connects says at once what he wants; who has it all, that he has. */
 const REQUEST_MS = 5_000;
 /** A link on which nothing moves for so long carries no transfer. */
@@ -17,12 +22,14 @@ const SEND_BUFFER_BYTES = 1_048_576;
 /** Opens the port. Rejects with the error of the operating system when it cannot. */
 export function createTransferServer(options: TransferServerOptions): Promise<TransferServer> {
   const sockets = new Set<Socket>();
+  const slots = new SendSlots(options.maxSends ?? MAX_SENDS);
+  const maxConnections = options.maxConnections ?? MAX_CONNECTIONS;
   const server = createServer({ highWaterMark: SEND_BUFFER_BYTES, noDelay: true }, (socket) => {
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket));
-    new Connection(socket, options, sockets.size > MAX_CONNECTIONS).open();
+    new Connection(socket, options.staged, slots, sockets.size > maxConnections).open();
   });
-  server.maxConnections = 2 * MAX_CONNECTIONS;
+  server.maxConnections = 2 * maxConnections;
   return new Promise((resolve, reject) => {
     server.once('error', reject);
     server.listen({ host: options.host, port: options.port }, () => {
@@ -49,7 +56,8 @@ function portOf(server: Server): number {
 /** One question and its answer. */
 class Connection {
   readonly #socket: Socket;
-  readonly #options: TransferServerOptions;
+  readonly #staged: StagedSource | undefined;
+  readonly #slots: SendSlots;
   readonly #isCrowded: boolean;
   readonly #requests = new RequestReader();
   #deadline: NodeJS.Timeout | undefined;
@@ -57,10 +65,17 @@ class Connection {
   /** Blocks that were sent, and of which the other side must say that it has them. */
   #sentBlocks: number | undefined;
   #isBusy = false;
+  #waiting: NodeJS.Timeout | undefined;
 
-  constructor(socket: Socket, options: TransferServerOptions, isCrowded: boolean) {
+  constructor(
+    socket: Socket,
+    staged: StagedSource | undefined,
+    slots: SendSlots,
+    isCrowded: boolean,
+  ) {
     this.#socket = socket;
-    this.#options = options;
+    this.#staged = staged;
+    this.#slots = slots;
     this.#isCrowded = isCrowded;
   }
 
@@ -85,7 +100,7 @@ class Connection {
     const request = this.#requests.push(chunk);
     if (request === 'more') return;
     if (request === 'bad') this.#refuse('the request does not follow the protocol');
-    else if (this.#isCrowded) this.#refuse('too many transfers run here');
+    else if (this.#isCrowded) this.#socket.end(writeHead([MAGIC, STATUS.busy, 0, 0]));
     else this.#answer(request);
   }
 
@@ -117,8 +132,7 @@ class Connection {
   }
 
   #startFetch(transferId: string, fromBlock: number): void {
-    const { staged } = this.#options;
-    const fetch = staged?.open(transferId) ?? 'this worker stages nothing';
+    const fetch = this.#staged?.open(transferId) ?? 'this worker stages nothing';
     if (typeof fetch === 'string') return this.#refuse(fetch);
     const blocks = fetch.hashes.length / 2;
     if (fromBlock >= blocks) {
@@ -128,7 +142,16 @@ class Connection {
     this.#fetch = fetch;
     fetch.onGone(() => this.#socket.destroy());
     this.#expect(limit('kvFetchMs'));
-    const count = blocks - fromBlock;
+    const send = (): void => this.#send(fetch, fromBlock);
+    if (this.#slots.enter(this, send)) return send();
+    const tell = (): void => void this.#socket.write(writeHead([MAGIC, STATUS.waiting, 0, 0]));
+    tell();
+    this.#waiting = setInterval(tell, WAITING_MS);
+  }
+
+  #send(fetch: StagedFetch, fromBlock: number): void {
+    clearInterval(this.#waiting);
+    const count = fetch.hashes.length / 2 - fromBlock;
     this.#socket.write(writeHead([MAGIC, STATUS.fetch, count, fetch.blockBytes]));
     this.#run(async (writer) => {
       await sendBlocks(writer, fetch, fromBlock);
@@ -151,6 +174,8 @@ class Connection {
   #endFetch(outcome: 'received' | 'broken'): void {
     const fetch = this.#fetch;
     this.#fetch = undefined;
+    clearInterval(this.#waiting);
     fetch?.end(outcome);
+    this.#slots.leave(this);
   }
 }

@@ -43,4 +43,8 @@ export interface TransferServer {
 export interface TransferServerOptions extends TransferAddress {
   /** Absent: the server answers probes only. */
   staged?: StagedSource;
+  /** Prompts that are sent at once; other fetches wait for their turn. Absent takes 64. */
+  maxSends?: number;
+  /** Connections that are served or wait; the others hear `busy`. Absent takes what 64 decode workers fetch at once. */
+  maxConnections?: number;
 }

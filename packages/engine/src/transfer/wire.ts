@@ -5,7 +5,8 @@ import { createCipheriv } from 'node:crypto';
  *
  * - request  `[MAGIC, kind, value, id bytes]`, then the transfer id in UTF-8;
  * - answer   `[MAGIC, status, a, b]`; with `refused`, `a` bytes of text follow; with `probe`, `a` bytes of noise; with `fetch`,
- *   `a` blocks of `b` bytes, from the one that was asked for to the last;
+ *   `a` blocks of `b` bytes, from the one that was asked for to the last. `waiting`, once or every few seconds, says that others
+ *   are served first and the answer follows; `busy`, that there is no room to wait either;
  * - block    `[position, bytes, hash low, hash high]`, the bytes, and 16 bytes of digest over head and bytes.
  *
  * After the last block the receiver sends a request `received` with the number of blocks, and the sender answers `done`.
@@ -15,7 +16,7 @@ export const DIGEST_BYTES = 16;
 /** "BKV1" */
 export const MAGIC = 0x31564b42;
 export const REQUEST = { probe: 1, fetch: 2, received: 3 } as const;
-export const STATUS = { probe: 1, fetch: 2, refused: 3, done: 4 } as const;
+export const STATUS = { probe: 1, fetch: 2, refused: 3, done: 4, waiting: 5, busy: 6 } as const;
 /** Of a transfer id, as in the transfer parameters, and of the text of a refusal. */
 export const MAX_TEXT_BYTES = 1_024;
 /** Four seconds of a link of 100 Mbit/s: enough for any link's rate to show, too little to fill it for long. */

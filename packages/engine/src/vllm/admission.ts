@@ -17,6 +17,7 @@ export function refuseRequest(request: EngineRequest, info: WorkerInfo): Refusal
   if (protocol !== transfer?.protocol) {
     return refuse('WORKER_BAD_REQUEST', `this engine does not fetch KV by ${protocol}`);
   }
+  // The prefill engine answered them: the request is as good as before, and its prompt can be computed here.
   const reason = refuseSource(kvSource, engineVersion);
-  return reason === undefined ? undefined : refuse('WORKER_BAD_REQUEST', reason);
+  return reason === undefined ? undefined : refuse('WORKER_KV_LOST', reason);
 }

@@ -7,12 +7,12 @@ import {
   readErrorBody,
   readPlainTokens,
 } from './answer.ts';
+import { isRefusal, requestError } from './errors.ts';
 import { SseReader } from './sse-reader.ts';
 import type { Answer, StreamHandler } from './vllm-http.ts';
 
 const NO_TOKENS = new Uint32Array(0);
 const DONE = '[DONE]';
-const REFUSALS = new Set(['WORKER_BAD_REQUEST', 'WORKER_FULL']);
 /** A whole answer of one token, with the block ids of a million tokens. */
 const MAX_LEG_BYTES = 4 * limit('transferParamsBytes');
 
@@ -210,8 +210,10 @@ export class Run implements StreamHandler {
     this.#host.brokeOff(reason);
   }
 
-  #fail({ message, status }: AnswerError): void {
-    this.end('error', errorOf(message, status, this.isFetching));
+  #fail(answer: AnswerError): void {
+    const error = requestError(answer, { lora: this.request.lora, isFetching: this.isFetching });
+    if (isRefusal(answer)) this.#endFetch({ outcome: 'cancelled', bytes: 0 });
+    this.end('error', error);
   }
 
   #deliver(delta: EngineDelta): void {
@@ -227,10 +229,8 @@ export class Run implements StreamHandler {
     this.#held = undefined;
     if (delta.finish === 'cancelled') this.#endFetch({ outcome: 'cancelled', bytes: 0 });
     else {
-      // A request that the engine does not take says nothing of the way of its KV.
-      const isRefused = delta.error !== undefined && REFUSALS.has(delta.error.code);
-      const outcome = isRefused ? 'cancelled' : 'failed';
-      this.#endFetch({ outcome, bytes: 0, reason: delta.error?.message ?? delta.finish });
+      const reason = delta.error?.message ?? delta.finish;
+      this.#endFetch({ outcome: 'failed', bytes: 0, reason });
     }
     this.#deliver(delta);
   }
@@ -240,25 +240,4 @@ export class Run implements StreamHandler {
     this.isFetching = false;
     this.#host.fetchEnded(this, report);
   }
-}
-
-/**
- * What an error of vLLM means for the request. Mistakes of the request are final; a failed fetch of KV comes as a plain 500; all
- * else may go better elsewhere.
- */
-function errorOf(
-  message: string,
-  status: number,
-  isFetching: boolean,
-): NonNullable<EngineDelta['error']> {
-  if (status === 400 || status === 413 || status === 422) {
-    return { code: 'WORKER_BAD_REQUEST', message, retryable: false };
-  }
-  if (status === 404) return { code: 'WORKER_BAD_REQUEST', message, retryable: true };
-  if (status === 429 || status === 503) return { code: 'WORKER_FULL', message, retryable: true };
-  if (isFetching) {
-    const text = `the KV of the prompt could not be fetched: ${message}`;
-    return { code: 'WORKER_KV_LOST', message: text, retryable: true };
-  }
-  return { code: 'WORKER_FAULT', message, retryable: true };
 }

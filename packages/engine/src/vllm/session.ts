@@ -97,7 +97,7 @@ class Opening {
       `${facts.servedName} on vLLM ${facts.version}: KV for ${capacity} tokens in ${facts.kvBlocks} blocks of ${facts.blockSize}`,
     );
     if (engine.kind === 'attach') await this.#attachKv(http, engine, facts);
-    this.#kv?.expectBlockSize(facts.blockSize);
+    this.#kv?.expectBlocks(facts.blockSize, facts.kvBlocks);
     const tokenApi = await probeTokenApi(http);
     const info = await workerInfoOf({ ...options, kvEvents: this.#kv !== undefined }, facts, {
       sideChannelPort: this.#launched?.sideChannelPort ?? options.transfer?.port ?? 0,

@@ -108,7 +108,8 @@ describe('both legs of a split request', () => {
         assert.deepEqual(heard.said, ['fetch 1', 'fetch 1 failed 0']);
         const { remote_request_id: _, ...incomplete } = params;
         const refused = engine.submit(request(2, { kvSource: nixl(incomplete)! }));
-        assert.equal(refused.kind === 'refused' && refused.retryable, false);
+        assert.ok(refused.kind === 'refused' && refused.retryable);
+        assert.equal(refused.code, 'WORKER_KV_LOST');
         const tcp = { transferId: 't', endpoint: 'a:1', blocks: 1, blockBytes: 1 };
         const foreign = sourceOf({ protocol: 'tcp', params: tcp })!;
         assert.equal(engine.submit(request(3, { kvSource: foreign })).kind, 'refused');
@@ -131,7 +132,7 @@ describe('both legs of a split request', () => {
             const cases: [FakeVllm['next'], code: string, outcome: string][] = [
               [{ kind: 'hang' }, 'WORKER_KV_LOST', 'failed'],
               [bytes(500), 'WORKER_KV_LOST', 'failed'],
-              [bytes(404), 'WORKER_BAD_REQUEST', 'cancelled'],
+              [bytes(404), 'WORKER_FAULT', 'cancelled'],
               [bytes(503), 'WORKER_FULL', 'cancelled'],
               [{ kind: 'abort' }, 'WORKER_FULL', 'cancelled'],
             ];
@@ -150,6 +151,37 @@ describe('both legs of a split request', () => {
           {},
           { ...decodeOptions, fetchMs: 300 },
         ),
+      { hasConnector: true },
+      prefillOptions,
+    ));
+
+  test('a prefill whose transfer parameters are no use fails as a fault of its engine, which may be tried elsewhere', () =>
+    withEngine(
+      async (engine, heard, fake) => {
+        const choices = [{ index: 0, token_ids: [1], finish_reason: 'length' }];
+        const whole = {
+          do_remote_prefill: true,
+          do_remote_decode: false,
+          remote_block_ids: [[1]],
+          remote_engine_id: 'e',
+          remote_host: 'h',
+          remote_port: 1,
+        };
+        for (const [at, kvTransferParams] of [
+          {},
+          whole,
+          'x',
+          { ...whole, remote_port: 'no' },
+        ].entries()) {
+          const body = JSON.stringify({ choices, kv_transfer_params: kvTransferParams });
+          fake.next = { kind: 'bytes', writes: [Buffer.from(body)] };
+          engine.submit(request(at, { stageKv: { transferId: `t${at}` } }));
+          const { error, transfer } = await heard.end(at);
+          assert.deepEqual([error?.code, error?.retryable], ['WORKER_FAULT', true], body);
+          assert.equal(transfer, undefined);
+        }
+        assert.equal(engine.load().stagedBlocks, 0);
+      },
       { hasConnector: true },
       prefillOptions,
     ));

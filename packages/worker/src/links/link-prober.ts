@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { messageOf, type Rng } from '@busbar/base';
+import { AppError, messageOf, type Rng } from '@busbar/base';
 import type { LinkProbe, ProbeOptions } from '@busbar/engine';
 
 export type ProbeLink = (endpoint: string, options: ProbeOptions) => Promise<LinkProbe>;
@@ -110,7 +110,9 @@ export class LinkProber {
       const retryMs = RETRY_MS[Math.min(target.failures, RETRY_MS.length - 1)] ?? IDLE_MS;
       target.failures++;
       target.dueMs = nowMs() + retryMs + rng.int(JITTER_MS);
-      if (isWanted()) onFailure(target.id, messageOf(error));
+      // A server that has no room for a probe is there, and so is the link.
+      const isBusy = error instanceof AppError && error.code === 'TRANSFER_BUSY';
+      if (isWanted() && !isBusy) onFailure(target.id, messageOf(error));
     }
   }
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { AppError } from '@busbar/base';
 import { type Bucket, type Bus, MemoryNetwork } from '@busbar/bus';
 import type { LinkProbe, ProbeOptions } from '@busbar/engine';
 import {
@@ -186,6 +187,18 @@ test('a peer that leaves takes its record along; one that comes anew is measured
     assert.equal(links.view().length, 0, 'a fetch that came after it left opens no account');
     assert.equal(context.events.at(-1)?.kind, 'kvtransfer.failed');
   }));
+
+test('a peer without room for a probe is asked again, and its link has not failed', async () => {
+  let asked = 0;
+  const probe = (): Promise<LinkProbe> =>
+    asked++ === 0 ? Promise.reject(new AppError('TRANSFER_BUSY', 'full')) : fast();
+  await withLinks(probe, async ({ join, records }) => {
+    await join('p1', infoOf('prefill', '127.0.0.1:7001'));
+    await until('the record', async () => (await records()).has('p1.d1'));
+    const { failures, lastFailure, source } = (await records()).get('p1.d1')!;
+    assert.deepEqual([failures, lastFailure, source], [0, undefined, 'probe']);
+  });
+});
 
 test('a slow link is told once, a failure with its reason, a probe without an answer in the record', async () => {
   const probe = (endpoint: string): Promise<LinkProbe> =>

@@ -33,6 +33,7 @@ class KvEventsListener implements KvEvents {
   readonly #closing = new AbortController();
   #ranks: Rank[] = [];
   #blockSize: number | undefined;
+  #kvBlocks: number | undefined;
 
   constructor(options: KvEventsOptions) {
     this.#options = options;
@@ -64,9 +65,10 @@ class KvEventsListener implements KvEvents {
     };
   }
 
-  expectBlockSize(blockSize: number): void {
+  expectBlocks(blockSize: number, kvBlocks?: number): void {
     this.#blockSize = blockSize;
-    for (const { source } of this.#ranks) source.expectBlockSize(blockSize);
+    this.#kvBlocks = kvBlocks;
+    for (const { source } of this.#ranks) source.expectBlocks(blockSize, kvBlocks);
   }
 
   engineGone(): void {
@@ -135,7 +137,7 @@ class KvEventsListener implements KvEvents {
       problems: this.#problems,
       nowMs: () => performance.now(),
     });
-    if (this.#blockSize !== undefined) source.expectBlockSize(this.#blockSize);
+    if (this.#blockSize !== undefined) source.expectBlocks(this.#blockSize, this.#kvBlocks);
     return source;
   }
 

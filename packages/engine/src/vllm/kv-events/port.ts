@@ -87,8 +87,11 @@ export interface KvEvents {
    * starts, so that nothing is lost. For `attach` there is no result.
    */
   open(): Promise<KvEventsConfig | undefined>;
-  /** The block size that routers were told: events of another are refused from now on, and told as `block-size`. */
-  expectBlockSize(blockSize: number): void;
+  /**
+   * The block size that routers were told: events of another are refused from now on, and told as `block-size`. `kvBlocks`: how many a rank
+   * has, so that events which tell blocks again show as more than there are.
+   */
+  expectBlocks(blockSize: number, kvBlocks?: number): void;
   /** The engine's process is gone: its blocks are, too, and sequence numbers begin again. The sink hears `onCacheReset`. */
   engineGone(): void;
   /** Known blocks of each rank and tier, parents before children; for `Engine.blocks`. */

@@ -212,7 +212,7 @@ test('a chain whose parent is unknown is not told, except from a known block on'
 
 test('another block size is refused, a block that is not full ignored', () => {
   const blocks = new RankBlocks();
-  blocks.expectBlockSize(2 * SIZE);
+  blocks.expectBlocks(2 * SIZE);
   const applied = blocks.apply([stored()]);
   assert.equal(applied.otherBlockSize, SIZE);
   assert.deepEqual(applied.changes, []);
@@ -227,4 +227,35 @@ test('more blocks than any engine has are dropped, and it says so', () => {
   assert.equal(applied.isOverfull, true);
   assert.deepEqual(applied.changes, [{ tier: 'device', changes: [{ kind: 'cleared' }] }]);
   assert.equal(blocks.size, 0);
+});
+
+test('blocks that are told again as "full" reports do not stay for ever: each counts once when there are more than the engine has', () => {
+  const [first, salted, again] = payloadsOf('bytes-sha256cbor-*.msgpack').map(decoded);
+  const blocks = new RankBlocks();
+  blocks.expectBlocks(32, 6);
+  assert.equal(blocks.apply([...first!, ...salted!]).storedBlocks, 6);
+  const over = blocks.apply(again!);
+  assert.equal(over.isOvercounted, true);
+  assert.deepEqual(over.changes, [{ tier: 'device', changes: [{ kind: 'cleared' }] }]);
+  // A second report is no second reference any more: one removal, and the block is gone.
+  assert.equal(blocks.apply([...first!, ...again!, ...again!]).isOvercounted, undefined);
+  const [event] = first!;
+  assert.ok(event?.kind === 'stored');
+  const { hashes, tier, group } = event;
+  const removed = blocks.apply([{ kind: 'removed', hashes, tier, group }]);
+  assert.equal(removed.removedBlocks, 3);
+  assert.deepEqual(held(blocks), new Set());
+});
+
+test('as many references as the engine has blocks are right, also when one hash has several', () => {
+  const blocks = new RankBlocks();
+  blocks.expectBlocks(SIZE, 4);
+  const removed = { kind: 'removed', hashes: [2n, 1n], tier: 'device', group: undefined } as const;
+  for (let round = 0; round < 5; round++) {
+    assert.equal(blocks.apply([stored(), stored()]).isOvercounted, undefined);
+    blocks.apply([removed]);
+    assert.deepEqual(held(blocks), expectedNames(2), 'the second pair is there still');
+    blocks.apply([removed]);
+    assert.deepEqual(held(blocks), new Set());
+  }
 });

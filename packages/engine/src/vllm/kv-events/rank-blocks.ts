@@ -31,17 +31,26 @@ export interface Applied {
   otherBlockSize?: number;
   /** More blocks than any engine has: everything was dropped. */
   isOverfull?: boolean;
+  /** More blocks than this engine has: everything was dropped, and from now on a block counts once. */
+  isOvercounted?: boolean;
 }
 
 /**
  * The KV cache of one data-parallel rank, as its events tell it. Engine hashes are opaque: each block gets our own chained hash by its
  * tokens and its parent, adapter and salt, and is kept under the engine's.
+ *
+ * A hash that is stored twice is two physical blocks and is removed twice. But a request may ask its engine to tell blocks again that it
+ * found in the cache, and nothing in those events says so: they would keep a block for ever that the engine has evicted. They show
+ * by more references than the engine has blocks. From then on a hash counts once: one that has a second block left is then
+ * missed, which costs a hit at most.
  */
 export class RankBlocks {
   readonly #maxBlocks: number;
   readonly #tiers = new Map<Tier, TierBlocks>();
   #namer: BlockNamer | undefined;
   #blockSize: number | undefined;
+  #kvBlocks = Number.POSITIVE_INFINITY;
+  #countsOnce = false;
 
   constructor(maxBlocks = MAX_RANK_BLOCKS) {
     this.#maxBlocks = maxBlocks;
@@ -59,9 +68,13 @@ export class RankBlocks {
     return this.#blockSize;
   }
 
-  /** Events of another block size are refused from now on. What is known of another size is to be cleared by the caller. */
-  expectBlockSize(blockSize: number): void {
+  /**
+   * Events of another block size are refused from now on. What is known of another size is to be cleared by the caller. `kvBlocks`: how
+   * many the rank has on its device; absent where nobody knows.
+   */
+  expectBlocks(blockSize: number, kvBlocks?: number): void {
     this.#blockSize = blockSize;
+    this.#kvBlocks = kvBlocks ?? this.#kvBlocks;
     this.#namer = new BlockNamer(blockSize);
   }
 
@@ -77,6 +90,11 @@ export class RankBlocks {
     }
     if (this.size > this.#maxBlocks) {
       applied.isOverfull = true;
+      this.#clearAll();
+    }
+    if ((this.#tiers.get('device')?.references ?? 0) > this.#kvBlocks) {
+      applied.isOvercounted = true;
+      this.#countsOnce = true;
       this.#clearAll();
     }
     applied.changes = this.#takeChanges();
@@ -114,7 +132,7 @@ export class RankBlocks {
   }
 
   #storeChain(tier: TierBlocks, event: StoredEvent, applied: Applied): void {
-    if (this.#namer === undefined) this.expectBlockSize(event.blockSize);
+    if (this.#namer === undefined) this.expectBlocks(event.blockSize);
     const { hashes } = event;
     let parent = event.parent === undefined ? undefined : this.#find(event.parent);
     let from = 0;
@@ -126,13 +144,13 @@ export class RankBlocks {
       applied.orphanBlocks += from;
       if (known < 0) return;
       parent = this.#find(hashes[from]!)!;
-      if (tier.store(hashes[from]!, parent)) applied.storedBlocks++;
+      if (tier.store(hashes[from]!, parent, this.#countsOnce)) applied.storedBlocks++;
       from++;
     }
     const names = this.#namer!.name(event, from, parent);
     if (names.some(({ hash }) => hash === undefined)) applied.ignoredEvents++;
     for (const [i, name] of names.entries()) {
-      if (tier.store(hashes[from + i]!, name)) applied.storedBlocks++;
+      if (tier.store(hashes[from + i]!, name, this.#countsOnce)) applied.storedBlocks++;
     }
   }
 
@@ -142,7 +160,7 @@ export class RankBlocks {
       const block = this.#find(hash);
       tier.endRun();
       if (block === undefined) applied.ignoredEvents++;
-      else if (tier.store(hash, block)) applied.storedBlocks++;
+      else if (tier.store(hash, block, this.#countsOnce)) applied.storedBlocks++;
     }
   }
 

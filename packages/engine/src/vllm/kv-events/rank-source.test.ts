@@ -96,6 +96,21 @@ test('a message that a replay told already is not applied twice', async () => {
   assert.deepEqual(bench.kinds(), ['gap']);
 });
 
+test('an engine that tells its blocks again is found out, told of, and followed from there', async () => {
+  const bench = new Bench();
+  bench.source.expectBlocks(4, 3);
+  await bench.hear(0, storedEvent([1, 2]));
+  await bench.hear(1, storedEvent([1, 2]));
+  assert.deepEqual(bench.view.device(), new Set());
+  assert.match(bench.problems.at(-1)?.message ?? '', /tells some of them again/);
+  await bench.hear(2, storedEvent([1, 2]));
+  await bench.hear(3, storedEvent([1, 2]));
+  assert.deepEqual(bench.view.device(), chains([1, 2]));
+  await bench.hear(4, removedEvent(2), removedEvent(1));
+  assert.deepEqual(bench.view.device(), new Set(), 'evicted once is gone');
+  assert.deepEqual(bench.kinds(), ['lost']);
+});
+
 test('when the first answer is newer than asked, all is dropped and built anew from there', async () => {
   const bench = new Bench();
   await bench.hear(0, storedEvent([1, 2]));
@@ -230,13 +245,13 @@ test('an engine that runs already is learnt from what it keeps', async () => {
 
 test('another block size than the announced is told and never used', async () => {
   const bench = new Bench();
-  bench.source.expectBlockSize(16);
+  bench.source.expectBlocks(16);
   await bench.hear(0, storedEvent([1]));
   assert.deepEqual(bench.kinds(), ['block-size']);
   assert.match(bench.problems[0]?.message ?? '', /blocks of 4 tokens.*told 16/);
   const late = new Bench();
   await late.hear(0, storedEvent([1]));
-  late.source.expectBlockSize(16);
+  late.source.expectBlocks(16);
   assert.deepEqual(late.view.device(), new Set());
   assert.deepEqual(late.kinds(), ['block-size']);
 });

@@ -119,13 +119,13 @@ export class RankSource {
     else this.#options.sink.onCacheReset();
   }
 
-  expectBlockSize(blockSize: number): void {
+  expectBlocks(blockSize: number, kvBlocks?: number): void {
     const known = this.#blocks.blockSize;
     if (known !== undefined && known !== blockSize) {
       this.#tell('block-size', sizeMessage(known, blockSize));
       this.#emit(this.#blocks.clear());
     }
-    this.#blocks.expectBlockSize(blockSize);
+    this.#blocks.expectBlocks(blockSize, kvBlocks);
   }
 
   #noticeNewPublisher(sequence: number): void {
@@ -207,6 +207,10 @@ export class RankSource {
     this.#emit(applied.changes);
     if (applied.otherBlockSize !== undefined) this.#refuseBlockSize(applied.otherBlockSize);
     if (applied.isOverfull) this.#tell('lost', 'more blocks than any engine has: all are dropped');
+    if (applied.isOvercounted) {
+      const why = 'the engine tells more blocks than it has, so it tells some of them again';
+      this.#tell('lost', `${why}: all are dropped, and each counts once from now on`);
+    }
     return applied;
   }
 

@@ -16,12 +16,18 @@ export class TierBlocks {
   readonly #named = new U64Map<NamedBlock>();
   /** The one cache group whose blocks count; others repeat it or hold what no prefix needs. Undefined until the first event. */
   #group: { index: number | undefined } | undefined;
+  #references = 0;
   #changes: KvChange[] = [];
   #run: { kind: 'stored' | 'removed'; words: number[] } | undefined;
 
   /** Engine hashes held. */
   get size(): number {
     return this.#held.size;
+  }
+
+  /** Physical blocks, if the engine tells each of them once. */
+  get references(): number {
+    return this.#references;
   }
 
   /** Whether blocks of this cache group are kept here; the first group that asks is the one. */
@@ -38,17 +44,21 @@ export class TierBlocks {
     return this.#held.get(hash)?.block;
   }
 
-  /** Adds one reference to `hash`, which means `block` unless it is known. True: the hash is new here. */
-  store(hash: EngineHash, block: NamedBlock): boolean {
+  /** Adds one reference to `hash`, which means `block` unless it is known; `once`: only if it is not. True: the hash is new here. */
+  store(hash: EngineHash, block: NamedBlock, once: boolean): boolean {
     const held = this.#held.get(hash);
     if (held !== undefined) {
-      held.references++;
+      if (!once) {
+        held.references++;
+        this.#references++;
+      }
       this.endRun();
       return false;
     }
     const shared = block.hash === undefined ? undefined : this.#named.get(block.hash);
     const own = shared ?? { ...block, holders: 0 };
     own.holders++;
+    this.#references++;
     this.#held.set(hash, { block: own, references: 1 });
     if (own.hash === undefined || shared !== undefined) {
       this.endRun();
@@ -62,7 +72,9 @@ export class TierBlocks {
   /** Takes one reference away. True: the hash is gone. Unknown hashes are of groups or blocks that are not kept. */
   remove(hash: EngineHash): boolean {
     const held = this.#held.get(hash);
-    if (held === undefined || --held.references > 0) return false;
+    if (held === undefined) return false;
+    this.#references--;
+    if (--held.references > 0) return false;
     this.#held.delete(hash);
     const { block } = held;
     if (--block.holders === 0 && block.hash !== undefined) {
@@ -75,6 +87,7 @@ export class TierBlocks {
   clear(): void {
     this.#held.clear();
     this.#named.clear();
+    this.#references = 0;
     this.#run = undefined;
     this.#changes = [{ kind: 'cleared' }];
   }
