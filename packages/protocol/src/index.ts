@@ -13,6 +13,7 @@ export {
   decodeInstance,
   decodeModelCard,
   decodeWorkerLoad,
+  type EngineLoad,
   encodeInstance,
   encodeModelCard,
   encodeWorkerLoad,
