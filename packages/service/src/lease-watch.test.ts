@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, suite, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { messageOf } from '@busbar/base';
-import { type Bucket, MemoryNetwork } from '@busbar/bus';
+import { type Bucket, type BucketChange, MemoryNetwork } from '@busbar/bus';
 import { limit, ProtocolError } from '@busbar/protocol';
 import { LeaseWatch, type LeaseWatchOptions } from './lease-watch.ts';
 
@@ -30,7 +30,10 @@ suite('LeaseWatch', () => {
     return heard.splice(0);
   };
   const put = (key: string, text: string): Promise<number> => bucket.put(key, Buffer.from(text));
-  const watch = async (options: Partial<LeaseWatchOptions<string>> = {}) => {
+  const watch = async (
+    options: Partial<LeaseWatchOptions<string>> = {},
+    source?: Pick<Bucket, 'watch'>,
+  ) => {
     const made = new LeaseWatch<string>({
       decode,
       isSameOwner,
@@ -42,7 +45,7 @@ suite('LeaseWatch', () => {
       onProblem: (error, key) => heard.push(`!${key} ${messageOf(error)}`),
       ...options,
     });
-    await made.open(await network.connect().bucket('leases'));
+    await made.open(source ?? (await network.connect().bucket('leases')));
     return made;
   };
 
@@ -121,6 +124,22 @@ suite('LeaseWatch', () => {
     ]);
     mock.timers.tick(GRACE_MS);
     assert.deepEqual(await news(), ['-dead 1/ready expired']);
+  });
+
+  test('takes what a list leaves out as ended, also when no end of it was told', async () => {
+    let tell: (change: BucketChange) => void = () => {};
+    const listing: Pick<Bucket, 'watch'> = {
+      watch: (handler) => {
+        tell = handler;
+        return Promise.resolve({ unsubscribe: () => {} });
+      },
+    };
+    await watch({}, listing);
+    for (const key of ['a', 'b']) {
+      tell({ kind: 'put', key, value: Buffer.from('1/ready'), revision: 1 });
+    }
+    tell({ kind: 'snapshot', keys: new Set(['b']) });
+    assert.deepEqual(await news(), ['+a 1/ready', '+b 1/ready', '-a 1/ready expired']);
   });
 
   test('takes a value that cannot be read as none, and tells of it each time', async () => {

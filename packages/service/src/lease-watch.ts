@@ -46,7 +46,7 @@ export class LeaseWatch<T> {
   }
 
   /** Resolves when the watch is open; what is in the bucket may be told before that, or after. */
-  async open(bucket: Bucket): Promise<void> {
+  async open(bucket: Pick<Bucket, 'watch'>): Promise<void> {
     const { under } = this.#options;
     this.#subscription = await bucket.watch(
       (change) => this.#onChange(change),
