@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import { CLI_VARIABLES, SERVICE_VARIABLES } from '@busbar/cli';
+import { assumedDefaults, CLI_VARIABLES, SERVICE_VARIABLES } from '@busbar/cli';
 import { baseConfigSchema, variableName } from '@busbar/service';
+import { z } from 'zod';
 import { CONFIG_SCHEMAS } from '../scripts/reference/configuration.ts';
 import { errorCatalogue } from '../scripts/reference/errors.ts';
 import { metricCatalogue } from '../scripts/reference/metrics.ts';
@@ -95,6 +96,21 @@ suite('the reference', () => {
       for (const name of CLI_VARIABLES) assert.ok(!own.includes(name), name);
     }
   });
+});
+
+test('the command and the services have the same defaults', () => {
+  const seen = new Set<string>();
+  for (const [role, schema] of Object.entries(CONFIG_SCHEMAS)) {
+    const { properties } = z.toJSONSchema(schema, { io: 'output', unrepresentable: 'any' });
+    for (const [name, field] of Object.entries(properties ?? {})) {
+      const variable = variableName(name);
+      const assumed = assumedDefaults().get(variable);
+      if (assumed === undefined) continue;
+      seen.add(variable);
+      assert.equal(assumed, typeof field === 'object' && String(field.default), `${role} ${name}`);
+    }
+  }
+  assert.deepEqual([...seen].toSorted(), [...assumedDefaults().keys()].toSorted());
 });
 
 suite('a planted fault is found by', () => {

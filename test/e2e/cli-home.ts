@@ -1,12 +1,11 @@
 import { spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, readFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { StackView } from '@busbar/cli';
+import { freePort } from '@busbar/testkit';
 
 export const bin = fileURLToPath(new URL('../../packages/cli/bin/busbar.cjs', import.meta.url));
 
@@ -27,15 +26,6 @@ export async function newHome(namespace: string): Promise<Home> {
   };
   delete env['BUSBAR_NATS_URL'];
   return { folder, port: await freePort(), env };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
 export function busbar(home: Home, ...args: string[]) {

@@ -11,5 +11,5 @@ export { findLeftovers, judgeHost } from './vllm/host-checks.ts';
 export { gatherHostFacts, type HostQuestion } from './vllm/host-facts.ts';
 export { hubFolder } from './vllm/hub-folder.ts';
 export type * from './vllm/options.ts';
-export { VLLM_PHASES } from './vllm/options.ts';
+export { VLLM_DEFAULTS, VLLM_PHASES } from './vllm/options.ts';
 export { createVllmEngine } from './vllm/vllm-engine.ts';

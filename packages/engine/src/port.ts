@@ -1,5 +1,6 @@
 import type { FetchReport } from '@busbar/links';
 import type {
+  EngineLoad,
   KvChange,
   KvSource,
   Sampling,
@@ -8,7 +9,7 @@ import type {
   WorkerInfo,
 } from '@busbar/protocol';
 
-export type { FetchReport };
+export type { EngineLoad, FetchReport };
 
 /** One sequence for the engine. Token in, token out: the engine never sees text. */
 export interface EngineRequest {
@@ -79,19 +80,6 @@ export interface EngineSink {
   onInfo(info: WorkerInfo): void;
   /** The engine cannot go on; every running request was answered with `error` before. */
   onFault(error: Error): void;
-}
-
-export interface EngineLoad {
-  running: number;
-  waiting: number;
-  waitingPrefillTokens: number;
-  freeBlocks: number;
-  activeBlocks: number;
-  decodeStepMs: number;
-  prefillTokensPerMs: number;
-  storedBlocksTotal: number;
-  /** Blocks kept for decode workers; part of `activeBlocks`. */
-  stagedBlocks: number;
 }
 
 export type SubmitResult =

@@ -1,4 +1,5 @@
 import { assert } from '@busbar/base';
+import type { EngineLoad } from '@busbar/protocol';
 import { HeldSequences } from './held-sequences.ts';
 import { KvCache } from './kv-cache.ts';
 import { Sequence } from './sequence.ts';
@@ -7,7 +8,6 @@ import type {
   MockDelta,
   Mocker,
   MockerConfig,
-  MockerLoad,
   MockFetch,
   MockRequest,
   StepBatch,
@@ -143,7 +143,7 @@ class ModelledEngine implements Mocker {
     return output;
   }
 
-  load(): MockerLoad {
+  load(): EngineLoad {
     let waitingPrefillTokens = 0;
     for (const sequence of this.#waiting) {
       if (sequence.fetchesKv) continue;

@@ -69,7 +69,13 @@ export const PROFILES: Readonly<Record<string, EngineProfile>> = {
   [instant.name]: instant,
 };
 
-/** The profile of this name, or undefined. `Object.keys(PROFILES)` lists the choices. */
+/** Names of all timing profiles. */
+export const PROFILE_NAMES: readonly string[] = Object.keys(PROFILES);
+
+/** What a mock engine has when nothing is said: the 8 GB machine on which the times were measured, and its blocks. */
+export const MOCK_DEFAULTS = { profile: seed8Gb.name, kvBlocks: 926, speed: 1 } as const;
+
+/** The profile of this name, or undefined. */
 export function profileByName(name: string): EngineProfile | undefined {
   return Object.hasOwn(PROFILES, name) ? PROFILES[name] : undefined;
 }

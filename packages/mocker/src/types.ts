@@ -1,4 +1,4 @@
-import type { KvChange } from '@busbar/protocol';
+import type { EngineLoad, KvChange } from '@busbar/protocol';
 
 /** Times of a step in milliseconds, from what is in the batch. A profile is data plus one pure function. */
 export interface EngineProfile {
@@ -97,23 +97,6 @@ export interface StepPlan {
   fetches: readonly MockFetch[];
 }
 
-export interface MockerLoad {
-  running: number;
-  waiting: number;
-  /** Prompt tokens accepted and not computed, less what the cache held when each request came. */
-  waitingPrefillTokens: number;
-  /** Blocks that hold nothing reusable and are not in use. */
-  freeBlocks: number;
-  activeBlocks: number;
-  /** Mean duration of a step that decodes, lately; 0 when there was none. */
-  decodeStepMs: number;
-  /** Tokens prefilled per millisecond, lately; 0 when there was none. */
-  prefillTokensPerMs: number;
-  storedBlocksTotal: number;
-  /** Blocks kept for decode workers; part of `activeBlocks`. */
-  stagedBlocks: number;
-}
-
 /**
  * The model of an engine. It holds no clock: the driver begins a step, lets `durationMs` pass, and ends it. Equal calls give equal
  * answers.
@@ -138,7 +121,7 @@ export interface Mocker {
   beginStep(nowMs: number): StepPlan | undefined;
   /** The results of the step that `beginStep` planned. */
   endStep(nowMs: number): StepOutput;
-  load(): MockerLoad;
+  load(): EngineLoad;
   /** Hashes of all reusable blocks, parents before children: exactly what all `kv` so far add up to. */
   blocks(): Uint32Array;
   /** Drops the reusable blocks that no sequence uses; the next step's `kv` says so. */

@@ -14,6 +14,7 @@ export {
   decodeInstance,
   decodeModelCard,
   decodeWorkerLoad,
+  type EngineLoad,
   encodeInstance,
   encodeModelCard,
   encodeWorkerLoad,

@@ -94,6 +94,13 @@ const workerLoadSchema = z.object({
 });
 export type WorkerLoad = z.infer<typeof workerLoadSchema>;
 
+/** What an engine says of its load: a heartbeat without what the worker around it adds. */
+export interface EngineLoad
+  extends Omit<WorkerLoad, 'epoch' | 'state' | 'kvBlocks' | 'kvSequence' | 'stagedBlocks'> {
+  /** Blocks that wait to be fetched by a decode worker; part of `activeBlocks`. */
+  stagedBlocks: number;
+}
+
 export function encodeWorkerLoad(load: WorkerLoad): Uint8Array {
   return encodeFrame(load);
 }

@@ -9,7 +9,14 @@ export {
 } from './config.ts';
 export { ServiceError, type ServiceErrorCode } from './errors.ts';
 export { field } from './fields.ts';
-export { LeaseGrace } from './lease-grace.ts';
+export { leaseProblems } from './lease-problems.ts';
+export {
+  type LeaseListener,
+  type LeaseProblemListener,
+  LeaseWatch,
+  type LeaseWatchOptions,
+  type LeaveReason,
+} from './lease-watch.ts';
 export type * from './port.ts';
 export { portError } from './port-error.ts';
 export { advertisedHost } from './reachable-host.ts';

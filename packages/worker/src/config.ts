@@ -1,8 +1,9 @@
-import { PROFILES } from '@busbar/mocker';
+import { VLLM_DEFAULTS } from '@busbar/engine';
+import { MOCK_DEFAULTS, PROFILE_NAMES } from '@busbar/mocker';
 import { type BaseConfig, field } from '@busbar/service';
 import { z } from 'zod';
 
-const [firstProfile = '', ...otherProfiles] = Object.keys(PROFILES);
+const [firstProfile = '', ...otherProfiles] = PROFILE_NAMES;
 
 /** Of any engine. */
 const commonFields = {
@@ -49,22 +50,22 @@ const commonFields = {
 const mockFields = {
   profile: field
     .choice([firstProfile, ...otherProfiles])
-    .default('seed-8gb')
+    .default(MOCK_DEFAULTS.profile)
     .describe('Timing of the mock engine'),
   kvBlocks: field
     .int(1, 100_000_000)
-    .default(926)
+    .default(MOCK_DEFAULTS.kvBlocks)
     .describe('Blocks of the KV cache of the mock engine'),
   mockSpeed: field
     .number(0.001, 1000)
-    .default(1)
+    .default(MOCK_DEFAULTS.speed)
     .describe('Speed of the mock engine against its profile'),
 };
 
 const vllmFields = {
   vllmCommand: field
     .text()
-    .default('vllm')
+    .default(VLLM_DEFAULTS.command)
     .describe('Program that is run with "serve", and arguments before that, as in a shell'),
   vllmArgs: field
     .text()
@@ -73,7 +74,7 @@ const vllmFields = {
   vllmPort: field.int(0, 65_535).default(0).describe("Port of vLLM's API; 0 takes a free one"),
   vllmStartSeconds: field
     .int(10, 86_400)
-    .default(1_800)
+    .default(VLLM_DEFAULTS.startSeconds)
     .describe('How long vLLM may take to be ready'),
   vllmUrl: field
     .matching(/^https?:\/\/[^\s,]+$/, 'a URL such as http://127.0.0.1:8000')

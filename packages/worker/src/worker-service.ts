@@ -2,17 +2,17 @@ import { messageOf } from '@busbar/base';
 import type { BusMessage } from '@busbar/bus';
 import { createTransferServer, type Engine, probeLink, type TransferServer } from '@busbar/engine';
 import type { ModelCard, WorkerInfo } from '@busbar/protocol';
-import type { Check, Service, ServiceContext } from '@busbar/service';
+import { type Check, leaseProblems, type Service, type ServiceContext } from '@busbar/service';
 import { createAdminActions } from './admin-actions.ts';
 import { Closers } from './closers.ts';
 import type { WorkerConfig } from './config.ts';
 import { EngineMetrics } from './engine-metrics.ts';
-import { FrontendWatch } from './frontend-watch.ts';
+import { watchFrontends } from './frontend-watch.ts';
 import { createLinkMetrics } from './links/link-metrics.ts';
 import { Links } from './links/links.ts';
 import { createWarmUp } from './links/warm-up.ts';
 import { LoadReporter } from './load-reporter.ts';
-import { createWorkerMetrics } from './metrics.ts';
+import { createWorkerMetrics, type WorkerMetrics } from './metrics.ts';
 import { checkModelCard, publishModelCard, restoreModelCard } from './model-card.ts';
 import { setUpEngine } from './setup/engine-setup.ts';
 import type { Env } from './setup/port.ts';
@@ -48,7 +48,15 @@ export async function createWorkerService(
   const started = await startEngine(engine, worker, context.stopping);
   closers.add(() => worker.stop());
   try {
-    const { info, links } = await open({ context, config, worker, closers, setup, started });
+    const { info, links } = await open({
+      context,
+      config,
+      metrics,
+      worker,
+      closers,
+      setup,
+      started,
+    });
     return {
       checks: (): Check[] => [
         {
@@ -98,6 +106,7 @@ async function startEngine(
 interface Opening {
   context: ServiceContext;
   config: WorkerConfig;
+  metrics: WorkerMetrics;
   worker: Worker;
   closers: Closers;
   setup: Awaited<ReturnType<typeof setUpEngine>>;
@@ -107,7 +116,7 @@ interface Opening {
 
 /** Everything between a running engine and a worker that others see. What it opens is closed by `closers`, last first. */
 async function open(opening: Opening): Promise<{ info: WorkerInfo; links: Links | undefined }> {
-  const { context, config, worker, closers, setup, started } = opening;
+  const { context, config, metrics, worker, closers, setup, started } = opening;
   const { bus, subjects, buckets, id, log } = context;
   await shareCard(opening, await setup.describe(started));
   const server = await openProbeServer(opening);
@@ -134,9 +143,10 @@ async function open(opening: Opening): Promise<{ info: WorkerInfo; links: Links 
   listen(subjects.work(id), (message) => worker.onWork(message));
   listen(subjects.cancel(id), (message) => worker.onCancel(message));
   if (info.kvEvents) listen(subjects.kvSync(id), (message) => worker.onKvSync(message));
-  const instances = await bus.bucket(buckets.instances);
-  const frontends = await FrontendWatch.start(instances, (frontendId) =>
-    worker.onFrontendGone(frontendId),
+  const frontends = await watchFrontends(
+    await bus.bucket(buckets.instances),
+    (frontendId) => worker.onFrontendGone(frontendId),
+    leaseProblems(log, () => metrics.badFrames('instances')),
   );
   closers.add(() => frontends.stop());
   const expiry = setInterval(() => worker.intake.expire(), EXPIRE_EVERY_MS);

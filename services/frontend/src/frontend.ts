@@ -1,4 +1,4 @@
-import type { Check, Service, ServiceContext } from '@busbar/service';
+import { type Check, leaseProblems, type Service, type ServiceContext } from '@busbar/service';
 import { loadTokenizer } from '@busbar/tokenizer';
 import { AnswerHandler, type AnswerKind } from './answer-handler.ts';
 import type { FrontendConfig } from './config.ts';
@@ -35,7 +35,7 @@ export async function createFrontend(
       workerRestarted: (workerId) => dispatcher.workers.restarted(workerId),
     },
     clock,
-    log,
+    leaseProblems(log, () => metrics.badFrame('instances')),
   );
   const dispatcher = new Dispatcher(context, metrics, {
     hasWorkers: (model, lora) => instances.readyWorkers(model, lora) > 0,

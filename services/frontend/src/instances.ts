@@ -1,7 +1,7 @@
 import type { Clock } from '@busbar/base';
-import type { Bucket, BucketChange, Subscription } from '@busbar/bus';
-import { decodeInstance, type Instance, ProtocolError, type WorkerInfo } from '@busbar/protocol';
-import type { Logger } from '@busbar/telemetry';
+import type { Bucket } from '@busbar/bus';
+import { decodeInstance, type Instance, type WorkerInfo } from '@busbar/protocol';
+import { type LeaseProblemListener, LeaseWatch, type LeaveReason } from '@busbar/service';
 
 export interface InstanceListener {
   /** A worker's lease is gone. */
@@ -13,36 +13,44 @@ export interface InstanceListener {
 /** Frontends do not follow each other. */
 const ROLES = ['decode', 'prefill', 'router'];
 
-/** Who is there: the leases of workers and routers as the bucket tells them. */
+/** Who is there: the leases of workers and routers as the bucket tells them. Nobody is sent requests whose lease is away. */
 export class Instances {
-  readonly #instances = new Map<string, Instance>();
   /** Routers that hold a lease, ready or about to be. */
   routers = 0;
+  readonly #leases: LeaseWatch<Instance>;
   /** When the last worker of a model left, by model; only of those that had drained. */
   readonly #retiredAtMs = new Map<string, number>();
   readonly #clock: Clock;
   readonly #listener: InstanceListener;
-  readonly #log: Logger;
-  #subscription: Subscription | undefined;
 
-  constructor(listener: InstanceListener, clock: Clock, log: Logger) {
+  constructor(listener: InstanceListener, clock: Clock, onProblem: LeaseProblemListener) {
     this.#clock = clock;
     this.#listener = listener;
-    this.#log = log;
+    this.#leases = new LeaseWatch({
+      under: ROLES,
+      decode: decodeInstance,
+      isSameOwner: (before, now) => before.epoch === now.epoch,
+      listener: {
+        arrived: (_, instance) => this.#onArrived(instance),
+        changed: (_, instance) => this.#onTold(instance),
+        left: (_, last, reason) => this.#onLeft(last, reason),
+      },
+      onProblem,
+    });
   }
 
-  async watch(bucket: Bucket): Promise<void> {
-    this.#subscription = await bucket.watch((change) => this.#onChange(change), { under: ROLES });
+  watch(bucket: Bucket): Promise<void> {
+    return this.#leases.open(bucket);
   }
 
   stop(): void {
-    this.#subscription?.unsubscribe();
+    this.#leases.stop();
   }
 
   /** Workers that take whole requests of a model, and of this adapter of it. Prefill workers answer nobody. */
   readyWorkers(model: string, lora?: string): number {
     let count = 0;
-    for (const instance of this.#instances.values()) {
+    for (const instance of this.#leases.values()) {
       if (instance.state !== 'ready' || !servesModel(instance, model)) continue;
       if (lora === undefined || instance.worker?.loras?.includes(lora) === true) count++;
     }
@@ -52,7 +60,7 @@ export class Instances {
   /** Adapters that ready workers of a model have, by name. */
   adapters(model: string): string[] {
     const names = new Set<string>();
-    for (const instance of this.#instances.values()) {
+    for (const instance of this.#leases.values()) {
       if (instance.state !== 'ready' || !servesModel(instance, model)) continue;
       for (const name of instance.worker?.loras ?? []) names.add(name);
     }
@@ -62,7 +70,7 @@ export class Instances {
   /** Models of which a worker has this adapter, those with a ready one first, then by name. */
   modelsOfAdapter(lora: string): string[] {
     const models = new Map<string, boolean>();
-    for (const instance of this.#instances.values()) {
+    for (const instance of this.#leases.values()) {
       if (!isDecode(instance) || instance.worker.loras?.includes(lora) !== true) continue;
       const { model } = instance.worker;
       models.set(model, models.get(model) === true || instance.state === 'ready');
@@ -81,50 +89,33 @@ export class Instances {
 
   readyRouters(): number {
     let count = 0;
-    for (const instance of this.#instances.values()) {
+    for (const instance of this.#leases.values()) {
       if (instance.role === 'router' && instance.state === 'ready') count++;
     }
     return count;
   }
 
-  #onChange(change: BucketChange): void {
-    if (change.kind === 'put') this.#put(change.key, change.value);
-    else if (change.kind === 'gone') this.#remove(change.key);
-    else {
-      for (const key of this.#instances.keys()) if (!change.keys.has(key)) this.#remove(key);
-    }
+  #onArrived(instance: Instance): void {
+    if (instance.role === 'router') this.routers++;
+    this.#onTold(instance);
   }
 
-  #put(key: string, value: Uint8Array): void {
-    let instance: Instance;
-    try {
-      instance = decodeInstance(value);
-    } catch (error) {
-      if (!(error instanceof ProtocolError)) throw error;
-      this.#log.warn({ key, reason: error.message }, 'a lease cannot be read');
-      this.#remove(key);
+  #onTold(instance: Instance): void {
+    if (isDecode(instance)) this.#retiredAtMs.delete(instance.worker.model);
+  }
+
+  #onLeft(last: Instance, reason: LeaveReason): void {
+    if (last.role === 'router') this.routers--;
+    if (reason === 'replaced') {
+      if (last.worker !== undefined) this.#listener.workerRestarted(last.id);
       return;
     }
-    const before = this.#instances.get(key);
-    this.#instances.set(key, instance);
-    if (before === undefined && instance.role === 'router') this.routers++;
-    if (isDecode(instance)) this.#retiredAtMs.delete(instance.worker.model);
-    if (instance.worker !== undefined && before !== undefined && before.epoch !== instance.epoch) {
-      this.#listener.workerRestarted(instance.id);
-    }
-  }
-
-  #remove(key: string): void {
-    const instance = this.#instances.get(key);
-    if (instance === undefined) return;
-    this.#instances.delete(key);
-    if (instance.role === 'router') this.routers--;
-    if (instance.worker !== undefined) this.#listener.workerGone(instance.id);
-    if (isDecode(instance) && instance.state === 'draining') this.#retire(instance.worker.model);
+    if (last.worker !== undefined) this.#listener.workerGone(last.id);
+    if (isDecode(last) && last.state === 'draining') this.#retire(last.worker.model);
   }
 
   #retire(model: string): void {
-    for (const instance of this.#instances.values()) if (servesModel(instance, model)) return;
+    for (const instance of this.#leases.values()) if (servesModel(instance, model)) return;
     this.#retiredAtMs.set(model, this.#clock.monotonicMs());
   }
 }

@@ -11,7 +11,7 @@ test('a model whose last worker drained is known for ten minutes, then it never 
   let nowMs = 0;
   const clock = { monotonicMs: () => nowMs, wallMs: () => nowMs };
   const deaf = { workerGone: () => {}, workerRestarted: () => {} };
-  const instances = new Instances(deaf, clock, context.log);
+  const instances = new Instances(deaf, clock, (error) => assert.fail(String(error)));
   const load = (): Promise<typeof byteTokenizer> => Promise.resolve(byteTokenizer);
   const registry = new ModelRegistry({ instances, load, threads: 0, log: context.log });
   try {

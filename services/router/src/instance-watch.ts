@@ -1,6 +1,6 @@
-import type { Bucket, BucketChange, Subscription } from '@busbar/bus';
-import { decodeInstance, decodeOrSkip, type Instance, type WorkerInfo } from '@busbar/protocol';
-import { LeaseGrace } from '@busbar/service';
+import type { Bucket } from '@busbar/bus';
+import { decodeInstance, type Instance, type WorkerInfo } from '@busbar/protocol';
+import { type LeaseProblemListener, LeaseWatch } from '@busbar/service';
 
 /** What a router needs to know of other processes. */
 export interface InstanceListener {
@@ -18,50 +18,43 @@ const ROLES = ['decode', 'prefill', 'frontend'];
 /** Follows bucket `instances` and tells of workers that are ready and of processes that left. */
 export class InstanceWatch {
   readonly #listener: InstanceListener;
-  readonly #known = new Map<string, Instance>();
-  /** The index of a worker is worth the wait, and a silent worker is not chosen meanwhile. */
-  readonly #grace = new LeaseGrace((key) => this.#leave(key));
   readonly #joined = new Set<string>();
-  #subscription: Subscription | undefined;
-  #onFirst: (() => void) | undefined;
+  readonly #leases: LeaseWatch<Instance>;
 
-  private constructor(listener: InstanceListener) {
+  private constructor(listener: InstanceListener, onProblem: LeaseProblemListener) {
     this.#listener = listener;
+    this.#leases = new LeaseWatch({
+      under: ROLES,
+      decode: decodeInstance,
+      isSameOwner: (before, now) => before.epoch === now.epoch,
+      // The index of a worker is worth the wait, and a silent worker is not chosen meanwhile.
+      mayReturn: ({ state }) => state !== 'draining',
+      listener: {
+        arrived: (key, instance) => this.#update(key, instance, undefined),
+        changed: (key, instance, before) => this.#update(key, instance, before),
+        left: (key, last) => this.#leave(key, last),
+      },
+      onProblem,
+    });
   }
 
   /** Resolves when all instances that are registered now have been told. */
-  static async start(bucket: Bucket, listener: InstanceListener): Promise<InstanceWatch> {
-    const watch = new InstanceWatch(listener);
-    const first = new Promise<void>((resolve) => {
-      watch.#onFirst = resolve;
-    });
-    watch.#subscription = await bucket.watch((change) => watch.#onChange(change), { under: ROLES });
-    await first;
+  static async start(
+    bucket: Bucket,
+    listener: InstanceListener,
+    onProblem: LeaseProblemListener,
+  ): Promise<InstanceWatch> {
+    const watch = new InstanceWatch(listener, onProblem);
+    await watch.#leases.open(bucket);
+    await watch.#leases.listed();
     return watch;
   }
 
   stop(): void {
-    this.#subscription?.unsubscribe();
-    this.#grace.stop();
+    this.#leases.stop();
   }
 
-  #onChange(change: BucketChange): void {
-    if (change.kind === 'snapshot') {
-      for (const key of this.#known.keys()) if (!change.keys.has(key)) this.#expire(key);
-      this.#onFirst?.();
-    } else if (change.kind === 'gone') {
-      this.#expire(change.key);
-    } else {
-      const instance = decodeOrSkip(decodeInstance, change.value);
-      if (instance !== undefined) this.#update(change.key, instance);
-    }
-  }
-
-  #update(key: string, instance: Instance): void {
-    this.#grace.held(key);
-    const before = this.#known.get(key);
-    if (before !== undefined && before.epoch !== instance.epoch) this.#leave(key);
-    this.#known.set(key, instance);
+  #update(key: string, instance: Instance, before: Instance | undefined): void {
     if (instance.state !== 'ready' || instance.worker === undefined) return;
     if (instance.role !== instance.worker.role) return;
     const { id, epoch, worker } = instance;
@@ -73,18 +66,9 @@ export class InstanceWatch {
     }
   }
 
-  #expire(key: string): void {
-    const instance = this.#known.get(key);
-    if (instance?.state === 'draining') this.#leave(key);
-    else if (instance !== undefined) this.#grace.expired(key);
-  }
-
-  #leave(key: string): void {
-    const instance = this.#known.get(key);
-    if (instance === undefined) return;
-    this.#known.delete(key);
-    if (instance.role === 'frontend') this.#listener.onFrontendLeft(instance.id);
+  #leave(key: string, last: Instance): void {
+    if (last.role === 'frontend') this.#listener.onFrontendLeft(last.id);
     if (!this.#joined.delete(key)) return;
-    this.#listener.onWorkerLeft(instance.id, instance.state === 'draining');
+    this.#listener.onWorkerLeft(last.id, last.state === 'draining');
   }
 }

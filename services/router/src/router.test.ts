@@ -204,9 +204,12 @@ test('bookings that their frontend does not hold are released by every router, a
     }
   }));
 
-test('a bad frame is answered; a draining router leaves the queue group first', () =>
+test('a bad frame is answered, a bad lease passed over, both counted; a draining router leaves the queue group first', () =>
   withBench(async ({ worker, router, bus, context, place }) => {
     await worker('w1').join();
+    const junk = Uint8Array.of(1, 2, 3);
+    await (await bus.bucket(context.buckets.instances)).put(instanceKey('decode', 'w0'), junk);
+    await (await bus.bucket(context.buckets.links)).put('p1.w1', junk);
     const { service, context: own } = await router();
     const answer = await bus.request(context.subjects.route('m'), Uint8Array.of(9, 9, 9), {
       timeoutMs: 1_000,
@@ -219,11 +222,11 @@ test('a bad frame is answered; a draining router leaves the queue group first', 
       context.subjects.life('m'),
       context.subjects.held('f1'),
     ]) {
-      bus.publish(subject, Uint8Array.of(1, 2, 3));
+      bus.publish(subject, junk);
     }
     assert.equal((await place(prompt(32))).kind, 'place');
     const metrics = await own.registry.metrics();
-    for (const subject of ['route', 'kv', 'load', 'life', 'held']) {
+    for (const subject of ['route', 'kv', 'load', 'life', 'held', 'instances', 'links']) {
       assert.match(metrics, new RegExp(`bad_frames_total\\{subject="${subject}",[^}]*\\} 1`));
     }
     await service.drain(AbortSignal.timeout(1_000));

@@ -2,14 +2,19 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { BusMessage, Subscription } from '@busbar/bus';
 import { limit, ROUTER_QUEUE } from '@busbar/protocol';
 import { createRouterCore, ROUTER_DEFAULTS, type RouterCore } from '@busbar/routing';
-import type { Service, ServiceContext } from '@busbar/service';
+import {
+  type LeaseProblemListener,
+  leaseProblems,
+  type Service,
+  type ServiceContext,
+} from '@busbar/service';
 import type { RouterServiceConfig } from './config.ts';
 import { Convergence } from './convergence.ts';
 import { DecisionLog } from './decision-log.ts';
-import { Desk } from './desk.ts';
+import { Desk, type DeskParts } from './desk.ts';
 import { InstanceWatch } from './instance-watch.ts';
 import { fetchSnapshot } from './kv-sync.ts';
-import { LinkWatch } from './link-watch.ts';
+import { watchLinks } from './link-watch.ts';
 import { createRouterMetrics } from './metrics.ts';
 import { routerChecks } from './readiness.ts';
 import { SilenceWatch } from './silence-watch.ts';
@@ -32,7 +37,8 @@ export async function createRouter(
   const core = createCore(context, config);
   const decisions = new DecisionLog();
   const truth = new TruthBoard(context);
-  const desk = createDesk(context, config, core, decisions, truth);
+  const metrics = createRouterMetrics(context.registry, config.policy);
+  const desk = createDesk(context, { core, metrics, decisions, truth });
   // What workers say is heard before their snapshots are asked for, so that nothing falls between.
   const subscriptions: Subscription[] = [
     bus.subscribe(subjects.kvAll, (message: BusMessage) => desk.onKv(message)),
@@ -40,8 +46,15 @@ export async function createRouter(
     bus.subscribe(subjects.lifeAll, (message: BusMessage) => desk.onLife(message)),
     bus.subscribe(subjects.heldAll, (message: BusMessage) => desk.onHeld(message)),
   ];
-  const links = await LinkWatch.start(await bus.bucket(context.buckets.links), desk);
-  const instances = await InstanceWatch.start(await bus.bucket(context.buckets.instances), desk);
+  const problems = (subject: string): LeaseProblemListener =>
+    leaseProblems(log, () => metrics.onBadFrame(subject));
+  const { links: linkBucket, instances: instanceBucket } = context.buckets;
+  const links = await watchLinks(await bus.bucket(linkBucket), desk, problems('links'));
+  const instances = await InstanceWatch.start(
+    await bus.bucket(instanceBucket),
+    desk,
+    problems('instances'),
+  );
   const silence = new SilenceWatch(context, desk.stats, limit('loadSilenceMs'));
   await bootstrapped(desk, context);
   const route = bus.subscribe(subjects.routeAll, (message: BusMessage) => desk.onRoute(message), {
@@ -94,18 +107,12 @@ function createCore(context: ServiceContext, config: RouterServiceConfig): Route
 
 function createDesk(
   context: ServiceContext,
-  config: RouterServiceConfig,
-  core: RouterCore,
-  decisions: DecisionLog,
-  truth: TruthBoard,
+  parts: Pick<DeskParts, 'core' | 'metrics' | 'decisions' | 'truth'>,
 ): Desk {
   const { bus, subjects, clock, registry } = context;
-  const metrics = createRouterMetrics(registry, config.policy);
+  const { core, metrics } = parts;
   const desk = new Desk(context, {
-    core,
-    metrics,
-    decisions,
-    truth,
+    ...parts,
     convergence: new Convergence((seconds) => metrics.convergenceSeconds.observe(seconds)),
     fetchSnapshot: (workerId, signal) => fetchSnapshot(bus, subjects, workerId, signal),
   });

@@ -3,14 +3,12 @@ import type { Env } from '../context.ts';
 import type { StackState } from '../state.ts';
 import type { HostView } from './facts.ts';
 
-const DEFAULT_COMMAND = 'vllm';
-
 /** Looks at this machine as an engine that starts would. The engine's code is only loaded here: it brings native libraries. */
 export async function gatherHost(state: StackState | undefined, env: Env): Promise<HostView> {
-  const { gatherHostFacts, judgeHost } = await import('@busbar/engine');
+  const { gatherHostFacts, judgeHost, VLLM_DEFAULTS } = await import('@busbar/engine');
   const modelPath = state?.modelPath ?? env['BUSBAR_MODEL_PATH'];
   const told = state?.vllmCommand ?? env['BUSBAR_VLLM_COMMAND'];
-  const command = told ?? (state?.engine === 'vllm' ? DEFAULT_COMMAND : undefined);
+  const command = told ?? (state?.engine === 'vllm' ? VLLM_DEFAULTS.command : undefined);
   const facts = await gatherHostFacts({
     ...(command === undefined ? {} : { command }),
     ...(modelPath === undefined ? {} : { modelPath }),

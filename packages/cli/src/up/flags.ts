@@ -1,3 +1,4 @@
+import { MOCK_DEFAULTS } from '@busbar/mocker';
 import type { Env } from '../context.ts';
 
 /** The flags of `up` as the command line gives them; what was not given is absent. */
@@ -51,9 +52,13 @@ const SETTINGS = {
   frontends: { flag: '--frontends', fallback: '1' },
   model: { flag: '--model', variable: 'BUSBAR_MODEL' },
   modelPath: { flag: '--model-path', variable: 'BUSBAR_MODEL_PATH' },
-  profile: { flag: '--profile', variable: 'BUSBAR_PROFILE', fallback: 'seed-8gb' },
+  profile: { flag: '--profile', variable: 'BUSBAR_PROFILE', fallback: MOCK_DEFAULTS.profile },
   prefillProfile: { flag: '--prefill-profile' },
-  kvBlocks: { flag: '--kv-blocks', variable: 'BUSBAR_KV_BLOCKS', fallback: '926' },
+  kvBlocks: {
+    flag: '--kv-blocks',
+    variable: 'BUSBAR_KV_BLOCKS',
+    fallback: String(MOCK_DEFAULTS.kvBlocks),
+  },
   prefillKvBlocks: { flag: '--prefill-kv-blocks' },
   blockSize: { flag: '--block-size', variable: 'BUSBAR_BLOCK_SIZE' },
   kvBytesPerToken: { flag: '--kv-bytes-per-token', variable: 'BUSBAR_KV_BYTES_PER_TOKEN' },
@@ -61,7 +66,11 @@ const SETTINGS = {
   port: { flag: '--port', variable: 'BUSBAR_HTTP_PORT', fallback: '8000' },
   host: { flag: '--host', variable: 'BUSBAR_HTTP_HOST', fallback: '127.0.0.1' },
   contextTokens: { flag: '--context-tokens', variable: 'BUSBAR_CONTEXT_TOKENS' },
-  mockSpeed: { flag: '--mock-speed', variable: 'BUSBAR_MOCK_SPEED', fallback: '1' },
+  mockSpeed: {
+    flag: '--mock-speed',
+    variable: 'BUSBAR_MOCK_SPEED',
+    fallback: String(MOCK_DEFAULTS.speed),
+  },
   prefillMockSpeed: { flag: '--prefill-mock-speed' },
   disaggregation: {
     flag: '--disaggregation',
@@ -79,6 +88,18 @@ const SETTINGS = {
   vllmGpus: { flag: '--vllm-gpus' },
   kvConnector: { flag: '--kv-connector', variable: 'BUSBAR_KV_CONNECTOR' },
 } as const satisfies Record<string, Setting>;
+
+/** How long workers give vLLM to start when nothing is set; the engine's package would be slow to load for this alone. */
+export const VLLM_START_SECONDS = '1800';
+
+/** What the command takes for variables of the services that are not set. A tidy test compares it with the services' own. */
+export function assumedDefaults(): Map<string, string> {
+  const defaults = new Map([['BUSBAR_VLLM_START_SECONDS', VLLM_START_SECONDS]]);
+  for (const { variable, fallback } of Object.values<Setting>(SETTINGS)) {
+    if (variable !== undefined && fallback !== undefined) defaults.set(variable, fallback);
+  }
+  return defaults;
+}
 
 type Name = keyof typeof SETTINGS;
 type Defaulted = {

@@ -1,16 +1,15 @@
+import { PROFILE_NAMES } from '@busbar/mocker';
 import { limit } from '@busbar/protocol';
 import type { Env } from '../context.ts';
 import { count } from '../terminal.ts';
 import { type Given, given, type UpFlags, written } from './flags.ts';
 import { httpUrl, integer, oneOf, perWorker, speed, usage } from './values.ts';
 
-export const PROFILE_NAMES = ['seed-8gb', 'dynamo-mocker', 'qwen3-32b-a100', 'instant'] as const;
-export type ProfileName = (typeof PROFILE_NAMES)[number];
 export const KV_CONNECTOR_NAMES = ['nixl', 'mooncake', 'none'] as const;
 
 /** What is set for one worker alone. */
 export type WorkerOptions =
-  | { engine: 'mock'; kvBlocks: number; speed: number; profile: ProfileName }
+  | { engine: 'mock'; kvBlocks: number; speed: number; profile: string }
   /** `url` names a vLLM that runs already; without it the worker starts one, on these GPUs (`0,1`) or on those it finds. */
   | { engine: 'vllm'; url: string | undefined; gpus: string | undefined };
 

@@ -9,6 +9,7 @@ import type { Phases } from '../phases.ts';
 import { type StackProcess, stackUrl } from '../state.ts';
 import { count, seconds } from '../terminal.ts';
 import { until } from '../wait.ts';
+import { VLLM_START_SECONDS } from './flags.ts';
 import type { UpOptions } from './options.ts';
 import type { Stack } from './stack.ts';
 import { StartProgress } from './start-progress.ts';
@@ -17,7 +18,6 @@ import { StartProgress } from './start-progress.ts';
 const START_MS = 60_000;
 /** Beyond what a worker gives its vLLM to start, for everything else. */
 const AROUND_VLLM_MS = 60_000;
-const VLLM_START_SECONDS = 1_800;
 const POLL_MS = 50;
 const ATTEMPT_MS = 10_000;
 

@@ -5,7 +5,12 @@ import { GroupChild } from './child-process.ts';
 import { VllmError } from './errors.ts';
 import { judgeHost } from './host-checks.ts';
 import { gatherHostFacts, readVllmVersion } from './host-facts.ts';
-import type { VllmEngineOptions, VllmPhase, VllmSpawn } from './options.ts';
+import {
+  VLLM_DEFAULTS,
+  type VllmEngineOptions,
+  type VllmPhase,
+  type VllmSpawn,
+} from './options.ts';
 import { serveCommand, serveEnv } from './serve-args.ts';
 import { progressOf, StartLog } from './start-log.ts';
 import type { VllmHttp } from './vllm-http.ts';
@@ -14,8 +19,6 @@ const HEALTH_EVERY_MS = 250;
 const HEALTH_TIMEOUT_MS = 5_000;
 /** What a dying vLLM still writes comes within this. */
 const LAST_WORDS_MS = 200;
-export const DEFAULT_START_TIMEOUT_MS = 1_800_000;
-export const DEFAULT_STOP_GRACE_MS = 10_000;
 
 /** Tells a person how far the start is. */
 export type Report = (phase: VllmPhase, detail: string) => void;
@@ -35,7 +38,7 @@ export async function launchVllm(
   kvEventsConfig: object | undefined,
   report: Report,
 ): Promise<Launched> {
-  const command = spawn.command[0] ?? 'vllm';
+  const command = spawn.command[0] ?? VLLM_DEFAULTS.command;
   const host = await gatherHostFacts({
     command,
     modelPath: spawn.modelPath,
@@ -58,7 +61,7 @@ export async function launchVllm(
   const child = await GroupChild.start({
     command: serveCommand(options, spawn, facts),
     env: serveEnv(options, spawn, facts),
-    graceMs: options.stopGraceMs ?? DEFAULT_STOP_GRACE_MS,
+    graceMs: options.stopGraceMs ?? VLLM_DEFAULTS.stopGraceMs,
     onLine: (line) => {
       log.add(line);
       options.onLog?.(line);

@@ -1,6 +1,9 @@
 import type { Clock } from '@busbar/base';
 import type { TransferProtocol, WorkerInfo } from '@busbar/protocol';
 
+/** What counts when nothing is said. Weights of large models are read from slow disks for many minutes. */
+export const VLLM_DEFAULTS = { command: 'vllm', startSeconds: 1_800, stopGraceMs: 10_000 } as const;
+
 /** Start `vllm serve` as a child that never outlives this process. */
 export interface VllmSpawn {
   kind: 'spawn';

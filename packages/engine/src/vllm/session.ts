@@ -10,15 +10,13 @@ import {
   type KvEventsProblem,
   parseEventSources,
 } from './kv-events/index.ts';
+import { type Launched, launchVllm, type Report, waitHealthy } from './launch.ts';
 import {
-  DEFAULT_START_TIMEOUT_MS,
-  DEFAULT_STOP_GRACE_MS,
-  type Launched,
-  launchVllm,
-  type Report,
-  waitHealthy,
-} from './launch.ts';
-import type { VllmAttach, VllmEngineOptions, VllmSpawn } from './options.ts';
+  VLLM_DEFAULTS,
+  type VllmAttach,
+  type VllmEngineOptions,
+  type VllmSpawn,
+} from './options.ts';
 import { TOKEN_API_PATHS, type TokenApi } from './request-body.ts';
 import { flagValue } from './serve-args.ts';
 import { VllmHttp } from './vllm-http.ts';
@@ -85,7 +83,7 @@ class Opening {
     await waitHealthy(
       http,
       this.#launched,
-      options.startTimeoutMs ?? DEFAULT_START_TIMEOUT_MS,
+      options.startTimeoutMs ?? VLLM_DEFAULTS.startSeconds * 1_000,
       signal,
     );
     this.#report('health', `${http.url} answers`);
@@ -117,7 +115,7 @@ class Opening {
   }
 
   async close(): Promise<void> {
-    await this.#launched?.child.stop(this.#options.stopGraceMs ?? DEFAULT_STOP_GRACE_MS);
+    await this.#launched?.child.stop(this.#options.stopGraceMs ?? VLLM_DEFAULTS.stopGraceMs);
     await this.#kv?.close();
     this.#http?.close();
   }

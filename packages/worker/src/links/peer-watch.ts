@@ -1,7 +1,7 @@
-import type { Bucket, BucketChange, Subscription } from '@busbar/bus';
-import { decodeInstance, decodeOrSkip, type Instance, type WorkerInfo } from '@busbar/protocol';
+import type { Bucket } from '@busbar/bus';
+import { decodeInstance, type Instance, instanceKey, type WorkerInfo } from '@busbar/protocol';
 import { pairRefusal } from '@busbar/routing';
-import { LeaseGrace } from '@busbar/service';
+import { LeaseWatch } from '@busbar/service';
 
 /** A prefill worker whose KV this decode worker can use. */
 export interface Peer {
@@ -17,26 +17,34 @@ export interface PeerListener {
 }
 
 const ROLE = 'prefill';
-const PREFIX = `${ROLE}.`;
+const PREFIX = instanceKey(ROLE, '');
 
 /** Follows the leases of prefill workers that make a pair with a decode worker. */
 export class PeerWatch {
   readonly #own: WorkerInfo;
   readonly #listener: PeerListener;
   readonly #peers = new Map<string, Peer>();
-  readonly #grace = new LeaseGrace((id) => this.#drop(id));
-  #subscription: Subscription | undefined;
+  readonly #leases: LeaseWatch<Instance>;
 
   private constructor(own: WorkerInfo, listener: PeerListener) {
     this.#own = own;
     this.#listener = listener;
+    this.#leases = new LeaseWatch({
+      under: [ROLE],
+      decode: decodeInstance,
+      isSameOwner: (before, now) => before.epoch === now.epoch,
+      mayReturn: () => true,
+      listener: {
+        arrived: (key, instance) => this.#onLease(idOf(key), instance),
+        changed: (key, instance) => this.#onLease(idOf(key), instance),
+        left: (key) => this.#drop(idOf(key)),
+      },
+    });
   }
 
   static async start(bucket: Bucket, own: WorkerInfo, listener: PeerListener): Promise<PeerWatch> {
     const watch = new PeerWatch(own, listener);
-    watch.#subscription = await bucket.watch((change) => watch.#onChange(change), {
-      under: [ROLE],
-    });
+    await watch.#leases.open(bucket);
     return watch;
   }
 
@@ -44,49 +52,32 @@ export class PeerWatch {
     return this.#peers.get(id);
   }
 
-  peers(): Peer[] {
-    return [...this.#peers.values()];
-  }
-
   stop(): void {
-    this.#subscription?.unsubscribe();
-    this.#grace.stop();
+    this.#leases.stop();
   }
 
-  #onChange(change: BucketChange): void {
-    if (change.kind === 'snapshot') {
-      for (const id of this.#peers.keys())
-        if (!change.keys.has(PREFIX + id)) this.#grace.expired(id);
-      return;
-    }
-    const id = change.key.slice(PREFIX.length);
-    if (change.kind === 'put') this.#onLease(id, decodeOrSkip(decodeInstance, change.value));
-    else if (this.#peers.has(id)) this.#grace.expired(id);
-  }
-
-  #onLease(id: string, instance: Instance | undefined): void {
-    this.#grace.held(id);
-    const info = instance?.worker;
+  #onLease(id: string, { epoch, worker: info }: Instance): void {
     const isPair =
       info !== undefined &&
       info.model === this.#own.model &&
       pairRefusal(info, this.#own) === undefined;
-    if (instance === undefined || !isPair) {
-      if (this.#peers.has(id)) this.#drop(id);
+    if (!isPair) {
+      this.#drop(id);
       return;
     }
     const before = this.#peers.get(id);
-    const { epoch } = instance;
+    const isSame = before?.info.transfer?.endpoint === info.transfer?.endpoint;
+    // What was measured of the old address says nothing of the new one.
+    if (!isSame) this.#drop(id);
     this.#peers.set(id, { id, epoch, info });
-    const isSame =
-      before?.epoch === epoch && before.info.transfer?.endpoint === info.transfer?.endpoint;
-    if (isSame) return;
-    // What was measured of the old process says nothing of the new one.
-    if (before !== undefined) this.#listener.onPeerGone(id);
-    this.#listener.onPeer({ id, epoch, info });
+    if (before === undefined || !isSame) this.#listener.onPeer({ id, epoch, info });
   }
 
   #drop(id: string): void {
     if (this.#peers.delete(id)) this.#listener.onPeerGone(id);
   }
+}
+
+function idOf(key: string): string {
+  return key.slice(PREFIX.length);
 }

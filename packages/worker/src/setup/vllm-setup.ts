@@ -1,6 +1,7 @@
 import { basename, resolve } from 'node:path';
 import {
   createVllmEngine,
+  VLLM_DEFAULTS,
   type VllmAttach,
   type VllmEngineOptions,
   type VllmSpawn,
@@ -21,9 +22,8 @@ import { transferAddress } from './transfer-address.ts';
 const API_HOST = '127.0.0.1';
 /** vLLM's own default: above the limit on staged KV, and no longer than needed, because the blocks stay taken for so long. */
 const LEASE_MS = 30_000;
-const STOP_GRACE_MS = 10_000;
 /** SIGTERM, the grace, SIGKILL and the exit. */
-const STOP_MS = STOP_GRACE_MS + 5_000;
+const STOP_MS = VLLM_DEFAULTS.stopGraceMs + 5_000;
 
 /** The vLLM engine of a configuration: one that is started, or one that runs already. */
 export async function setUpVllm(
@@ -68,7 +68,6 @@ export function vllmOptions(
     kvEvents: config.kvEvents,
     clock: context.clock,
     startTimeoutMs: config.vllmStartSeconds * 1_000,
-    stopGraceMs: STOP_GRACE_MS,
     onProgress: (progress) => teller.onProgress(progress),
     onWarning: (message) => log.warn({}, message),
     onLog: (line) => log.debug({ line }, 'vllm'),
