@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, type TestContext, test } from 'node:test';
+import { after, afterEach, before, type TestContext, test } from 'node:test';
 import OpenAI from 'openai';
 import { ProtocolClient } from '../nats/protocol-client.ts';
 import { BLOCK_SIZE, MODEL, NAMESPACE, promptTokens, VllmStack } from './vllm-stack.ts';
@@ -32,6 +32,9 @@ before(async () => {
     maxRetries: 0,
     timeout: ANSWER_MS,
   });
+});
+afterEach((t) => {
+  if ('passed' in t && !t.passed) process.stdout.write(`${stack.outputs()}\n`);
 });
 after(() => stack?.[Symbol.asyncDispose]());
 

@@ -135,7 +135,7 @@ export class VllmStack implements AsyncDisposable {
       limitMs,
       'KV over the new link',
     ).catch((error: unknown) => {
-      throw new Error(`${String(error)}\n${this.#outputs()}`, { cause: error });
+      throw new Error(`${String(error)}\n${this.outputs()}`, { cause: error });
     });
     return performance.now() - beganMs;
   }
@@ -198,13 +198,14 @@ export class VllmStack implements AsyncDisposable {
       START_MS,
       'the stack to be ready',
     ).catch((error: unknown) => {
-      throw new Error(`${String(error)}\n${this.#outputs()}`, { cause: error });
+      throw new Error(`${String(error)}\n${this.outputs()}`, { cause: error });
     });
     const ended = this.members.find((one) => one.process.exit !== undefined);
-    if (ended !== undefined) throw new Error(`${ended.id} ended\n${this.#outputs()}`);
+    if (ended !== undefined) throw new Error(`${ended.id} ended\n${this.outputs()}`);
   }
 
-  #outputs(): string {
+  /** The end of what each process has written. */
+  outputs(): string {
     return this.members.map((one) => `${one.id}: ${one.process.output.slice(-3_000)}`).join('\n');
   }
 }
