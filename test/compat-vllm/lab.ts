@@ -8,13 +8,11 @@ const run = promisify(execFile);
 
 const INSTALL_LIMIT_MS = 20 * 60_000;
 const MODEL_LIMIT_MS = 5 * 60_000;
-/** Beside `vllm`, because the worker looks for the version of the engine where its program is. */
-const NICE_VLLM = '#!/bin/sh\nexec nice -n 10 "$(dirname "$0")/vllm" "$@"\n';
 const OUTPUT_LIMIT = 16_777_216;
 
 /** A vLLM for CPU and a model that it can serve. */
 export interface Lab {
-  /** The program `vllm`, at a low priority: engines that connect fill two cores for seconds, and leases must be renewed meanwhile. */
+  /** The program `vllm`. */
   command: string;
   modelPath: string;
 }
@@ -41,9 +39,7 @@ export async function openLab(tell: (line: string) => void): Promise<Lab> {
     tell(`making a model in ${modelPath}`);
     await runScript(python, 'make-model.py', [modelPath], MODEL_LIMIT_MS);
   }
-  const command = join(environment, 'bin/vllm-nice');
-  writeFileSync(command, NICE_VLLM, { mode: 0o755 });
-  return { command, modelPath };
+  return { command: join(environment, 'bin/vllm'), modelPath };
 }
 
 async function runScript(

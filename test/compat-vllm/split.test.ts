@@ -29,7 +29,8 @@ before(async () => {
   openai = new OpenAI({
     baseURL: `${stack.url}/v1`,
     apiKey: 'unused',
-    maxRetries: 0,
+    // Two cores may stand still for twenty seconds during a transfer, the router with them: longer than a request waits in it (429).
+    maxRetries: 8,
     timeout: ANSWER_MS,
   });
 });

@@ -20,8 +20,8 @@ export class AdmissionQueue {
   readonly limit: number;
   readonly #waiting = new Map<number, Waiting>();
 
-  constructor(limit: number) {
-    this.limit = limit;
+  constructor(capacity: number) {
+    this.limit = capacity;
   }
 
   get length(): number {
