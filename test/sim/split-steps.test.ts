@@ -26,7 +26,7 @@ const PLANS: readonly [name: string, plan: Partial<Plan>, works: string[]][] = [
   [
     'the decode worker refuses',
     { decode: ['refuse'] },
-    ['prefill-1 stage', 'decode-1 fetch', 'prefill-1 stage', 'decode-2 fetch'],
+    ['prefill-1 stage', 'decode-1 fetch', 'decode-2 fetch'],
   ],
   [
     'the decode worker dies while it fetches',
@@ -36,12 +36,12 @@ const PLANS: readonly [name: string, plan: Partial<Plan>, works: string[]][] = [
   [
     'a refusal, then a loss on the second way',
     { decode: ['refuse', 'kv-lost'] },
-    ['prefill-1 stage', 'decode-1 fetch', 'prefill-1 stage', 'decode-2 fetch', 'decode-2 whole'],
+    ['prefill-1 stage', 'decode-1 fetch', 'decode-2 fetch', 'decode-2 whole'],
   ],
   [
     'every decode worker refuses',
     { decode: ['refuse', 'refuse'] },
-    ['prefill-1 stage', 'decode-1 fetch', 'prefill-1 stage', 'decode-2 fetch'],
+    ['prefill-1 stage', 'decode-1 fetch', 'decode-2 fetch'],
   ],
 ];
 

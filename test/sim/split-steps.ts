@@ -127,12 +127,13 @@ export function simulatedSteps(plan: Plan): Steps {
     return own;
   };
   const workers = new Map([...DECODERS, PREFILLER].map((id) => [id, worker(id)]));
-  const place = (workerId: string, isWhole: boolean): RouteReply => {
+  const place = (workerId: string, { isWhole, kvAt }: RouteRequest): RouteReply => {
     const booking = (id: string) => {
       return { decisionId: `d${++decisions}`, workerId: id, expectedCachedTokens: 0 };
     };
     const reply = { kind: 'place' as const, routerId: 'router-1', ...booking(workerId) };
-    if (isWhole) return reply;
+    if (isWhole === true) return reply;
+    if (kvAt !== undefined) return { ...reply, kvAt };
     return { ...reply, prefill: { ...booking(PREFILLER), onFailure: plan.onFailure } };
   };
   const frontend: SimFrontend = new SimFrontend({
@@ -150,7 +151,7 @@ export function simulatedSteps(plan: Plan): Steps {
           const reply: RouteReply =
             id === undefined
               ? { kind: 'reject', code: 'ROUTER_NO_WORKERS', message: 'none' }
-              : place(id, request.isWhole === true);
+              : place(id, request);
           heap.after(DEFAULT_TIMING.hopMs, () => frontend.onReply(key, reply));
         },
         life: (_, messages) => {

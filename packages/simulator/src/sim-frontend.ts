@@ -24,6 +24,8 @@ interface Placement {
   decisionId: string;
   /** The leg that computes the prompt elsewhere; undefined when one worker does it all. */
   leg: SimPrefillLeg | undefined;
+  /** The leg of the last placement, whose KV waits for another decode worker. */
+  kept: SimPrefillLeg | undefined;
   /** The KV of a split was lost on its way: the next placement is one worker for everything. */
   isWhole: boolean;
 }
@@ -54,7 +56,6 @@ export interface FrontendPorts {
 
 const NO_HASHES = new Uint32Array(0);
 const HASH_SEED = hashSeed();
-const STAGED_MS = limit('stagedKvMs');
 
 /**
  * A frontend: asks a router, sends the work, follows the tokens, and tells every router how each booking went on. Of a split request it
@@ -78,8 +79,9 @@ export class SimFrontend {
   accept(request: SimRequest): RequestRecord {
     const record = newRecord(request, this.#ports.heap.nowMs);
     const names = { hashes: this.#hasher.hash(request.tokens), hashSeed: HASH_SEED };
-    const rest = { outputTokens: [], excluded: [], decisionId: '', leg: undefined, isWhole: false };
-    const placement: Placement = { record, request, names, ...rest };
+    const rest = { outputTokens: [], excluded: [], decisionId: '', isWhole: false };
+    const legs = { leg: undefined, kept: undefined };
+    const placement: Placement = { record, request, names, ...rest, ...legs };
     this.#ports.heap.after(this.#ports.timing.frontendMs, () => this.#ask(placement));
     return record;
   }
@@ -93,13 +95,14 @@ export class SimFrontend {
       this.#end(key, placement, 'rejected');
       return;
     }
-    const { workerId, prefill } = reply;
+    const { workerId, prefill, kvAt } = reply;
     record.placements++;
     record.workerId = workerId;
     record.expectedCachedTokens = (prefill ?? reply).expectedCachedTokens;
     placement.decisionId = reply.decisionId;
     this.#tellBooked(placement, reply);
-    if (prefill === undefined) this.#send(key, placement, undefined);
+    this.#resume(placement, kvAt);
+    if (prefill === undefined) this.#send(key, placement);
     else this.#beginLeg(key, placement, prefill);
   }
 
@@ -165,13 +168,14 @@ export class SimFrontend {
       deadlineMs: limit('routeTimeoutMs'),
       ...(placement.excluded.length > 0 ? { excluded: placement.excluded } : {}),
       ...(placement.isWhole ? { isWhole: true } : {}),
+      ...(placement.kept === undefined ? {} : { kvAt: placement.kept.workerId }),
     };
     const router = routers[key % routers.length]!;
     heap.after(timing.hopMs, () => router.request(key, request, placement.names.hashes));
   }
 
   #tellBooked({ record, request, names }: Placement, reply: RouteReply & { kind: 'place' }): void {
-    const { routerId, prefill } = reply;
+    const { routerId, prefill, kvAt } = reply;
     const booked = (
       booking: { decisionId: string; workerId: string; expectedCachedTokens: number },
       more: { maxTokens?: number; isFetched?: true },
@@ -189,8 +193,10 @@ export class SimFrontend {
       };
       return { event, hashes: names.hashes };
     };
-    if (prefill === undefined) this.#tell([booked(reply, {})]);
-    else this.#tell([booked(reply, { isFetched: true }), booked(prefill, { maxTokens: 1 })]);
+    const isFetched = prefill !== undefined || kvAt !== undefined;
+    const told = [booked(reply, isFetched ? { isFetched } : {})];
+    if (prefill !== undefined) told.push(booked(prefill, { maxTokens: 1 }));
+    this.#tell(told);
   }
 
   #beginLeg(key: number, placement: Placement, place: PrefillPlace): void {
@@ -224,24 +230,40 @@ export class SimFrontend {
     const { leg } = placement;
     if (leg === undefined || this.#placements.get(key) !== placement) return;
     if (result === 'staged') {
-      const source = { prefillWorkerId: leg.workerId, key: leg.key };
-      this.#send(key, placement, { kind: 'fetch', source: { ...source, validForMs: STAGED_MS } });
+      this.#send(key, placement);
       return;
     }
     placement.leg = undefined;
-    if (leg.place.onFailure === 'prefill-locally') this.#send(key, placement, undefined);
+    if (leg.place.onFailure === 'prefill-locally') this.#send(key, placement);
     else this.#giveUp(key, placement);
   }
 
-  /** The work arrives one hop later. */
-  #send(key: number, placement: Placement, part: KvPart | undefined): void {
+  /** Gives KV that was kept to the new placement, if the router sent it to a worker that can fetch it; else gives it up. */
+  #resume(placement: Placement, kvAt: string | undefined): void {
+    const { kept } = placement;
+    placement.kept = undefined;
+    if (kept !== undefined && kvAt === kept.workerId) placement.leg = kept;
+    else kept?.giveUp();
+  }
+
+  /** The work arrives one hop later, and tells where the KV is if it was staged. */
+  #send(key: number, placement: Placement): void {
+    const { leg } = placement;
+    const part: KvPart | undefined = leg && {
+      kind: 'fetch',
+      source: {
+        prefillWorkerId: leg.workerId,
+        key: leg.key,
+        validForMs: leg.validForMs(this.#ports.heap.nowMs),
+      },
+    };
     this.#ports.heap.after(this.#ports.timing.hopMs, () => {
       if (this.#placements.get(key) !== placement) return;
       const worker = this.#ports.worker(placement.record.workerId ?? '');
       if (worker?.isAlive !== true) this.#replace(key, placement, 'failed');
       else if (!worker.submit(key, placement.request, placement.names, part)) {
         this.#replace(key, placement, 'rejected');
-      }
+      } else if (leg !== undefined) leg.isOffered = true;
     });
   }
 
@@ -272,7 +294,9 @@ export class SimFrontend {
       return;
     }
     this.#placements.delete(key);
-    placement.leg?.giveUp();
+    const { leg } = placement;
+    if (leg?.mayBeKept(this.#ports.heap.nowMs) === true) placement.kept = leg;
+    else leg?.giveUp();
     placement.leg = undefined;
     this.#tell([this.#endedEvent(placement, outcome)]);
     if (record.workerId !== undefined && isToBlame) placement.excluded.push(record.workerId);
@@ -285,6 +309,7 @@ export class SimFrontend {
     this.#placements.delete(key);
     if (outcome === 'completed') placement.leg?.handOver();
     else placement.leg?.giveUp();
+    placement.kept?.giveUp();
     record.ends++;
     record.outcome = outcome;
     record.endedMs = this.#ports.heap.nowMs;

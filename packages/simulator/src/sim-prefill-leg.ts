@@ -1,5 +1,5 @@
 import type { MockDelta } from '@busbar/mocker';
-import type { LifeEvent, Outcome, RouteReply } from '@busbar/protocol';
+import { type LifeEvent, limit, type Outcome, type RouteReply } from '@busbar/protocol';
 
 export type PrefillPlace = NonNullable<Extract<RouteReply, { kind: 'place' }>['prefill']>;
 
@@ -20,6 +20,9 @@ export class SimPrefillLeg {
   readonly key: number;
   readonly place: PrefillPlace;
   cachedTokens = 0;
+  /** A decode worker may have begun to fetch the KV. */
+  isOffered = false;
+  #stagedMs = 0;
   readonly #host: PrefillLegHost;
   readonly #beganMs: number;
   #outputTokens = 0;
@@ -40,6 +43,16 @@ export class SimPrefillLeg {
     return this.#state === 'running';
   }
 
+  /** How long the KV that it has staged will wait from now on. */
+  validForMs(nowMs: number): number {
+    return this.#state === 'staged' ? limit('stagedKvMs') - (nowMs - this.#stagedMs) : 0;
+  }
+
+  /** Whether the KV may be had from another decode worker than the one that it was computed for. */
+  mayBeKept(nowMs: number): boolean {
+    return !this.isOffered && this.validForMs(nowMs) >= limit('routeTimeoutMs');
+  }
+
   accept(delta: MockDelta, nowMs: number): void {
     if (this.#state !== 'running') return;
     if (this.#outputTokens === 0 && delta.tokens.length > 0) {
@@ -57,6 +70,7 @@ export class SimPrefillLeg {
     }
     this.#end('completed');
     this.#state = 'staged';
+    this.#stagedMs = nowMs;
     this.#host.over(this, 'staged');
   }
 
