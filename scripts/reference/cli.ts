@@ -37,7 +37,7 @@ export async function cliPage(): Promise<Page> {
   return page(
     'cli.md',
     'The busbar command',
-    `\`npx busbar\` in a clone. The command itself reads ${CLI_VARIABLES.map(code).join(', ')} (folder of one stack's state and logs); what services read is in [configuration.md](configuration.md), and \`up\` hands it to those that know it.`,
+    `\`npx busbar\` in a clone. The command itself reads ${CLI_VARIABLES.map(code).join(', ')} (folder that holds one folder for each namespace, with the stack's state and logs; else \`.busbar\` of the project); what services read is in [configuration.md](configuration.md), and \`up\` hands it to those that know it.`,
     [...parts, processFields()],
   );
 }

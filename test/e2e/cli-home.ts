@@ -11,7 +11,10 @@ export const bin = fileURLToPath(new URL('../../packages/cli/bin/busbar.cjs', im
 
 /** One stack of its own: namespace, state folder and port are nobody else's. */
 export interface Home {
+  /** BUSBAR_STATE_DIR; also for whatever else a test writes. */
   folder: string;
+  /** Of its namespace, below `folder`. */
+  stateDir: string;
   port: number;
   env: Record<string, string | undefined>;
 }
@@ -25,7 +28,7 @@ export async function newHome(namespace: string): Promise<Home> {
     NO_COLOR: '1',
   };
   delete env['BUSBAR_NATS_URL'];
-  return { folder, port: await freePort(), env };
+  return { folder, stateDir: join(folder, namespace), port: await freePort(), env };
 }
 
 export function busbar(home: Home, ...args: string[]) {

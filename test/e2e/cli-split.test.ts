@@ -72,7 +72,7 @@ suite('a stack with prefill workers', async () => {
     assert.equal(alone.status, 2);
     assert.match(alone.stderr, /serves nobody alone/);
     assert.match(refused('--engine', 'vllm').stderr, /--engine vllm needs --model-path/);
-    assert.equal(existsSync(join(home.folder, 'state.json')), false);
+    assert.equal(existsSync(join(home.stateDir, 'state.json')), false);
   });
 });
 
@@ -153,7 +153,7 @@ test('what a killed worker leaves of its engine is ended with the stack', {
     const engine = Number(readFileSync(mark, 'utf8'));
     await waitFor(() => /decode-1-\w+: vllm \w+: /.test(up.output), WAIT_MS, 'the phase');
     await waitFor(
-      () => readFileSync(join(home.folder, 'state.json'), 'utf8').includes(`"pid": ${engine},`),
+      () => readFileSync(join(home.stateDir, 'state.json'), 'utf8').includes(`"pid": ${engine},`),
       WAIT_MS,
       'the note of the engine',
     );

@@ -113,7 +113,7 @@ suite('a detached stack', async () => {
     assert.ok(stdout.indexOf('frontend-1') < stdout.indexOf('router-1'));
     assert.ok(stdout.indexOf('router-1') < stdout.indexOf('nats-server'));
     assert.deepEqual(await allGone(pids, 1_000), []);
-    assert.equal(existsSync(join(home.folder, 'state.json')), false);
+    assert.equal(existsSync(join(home.stateDir, 'state.json')), false);
     assert.equal(busbar(home, 'down').status, 0);
     assert.deepEqual(list(home).processes, []);
   });
@@ -188,7 +188,7 @@ for (const [signal, endedBy] of [
       }
       const pids = view.processes.map((process) => process.pid);
       assert.deepEqual(await allGone(pids, 10_000), []);
-      assert.equal(existsSync(join(home.folder, 'state.json')), false);
+      assert.equal(existsSync(join(home.stateDir, 'state.json')), false);
     } finally {
       up.kill('SIGKILL');
       busbar(home, 'down');
@@ -214,7 +214,7 @@ test('a signal to npm start alone, as a process manager sends it, ends the stack
     assert.ok(pids.length > 0, output);
     npm.kill('SIGTERM');
     assert.deepEqual(await allGone(pids, 10_000), []);
-    assert.equal(existsSync(join(home.folder, 'state.json')), false);
+    assert.equal(existsSync(join(home.stateDir, 'state.json')), false);
   } finally {
     npm.kill('SIGKILL');
     busbar(home, 'down');

@@ -154,7 +154,7 @@ export async function diagnosed(
     const beganMs = performance.now();
     const { status, stdout } = busbar(home, 'doctor');
     const tookMs = performance.now() - beganMs;
-    const text = stdout.replaceAll(home.folder, '.busbar/default');
+    const text = stdout.replaceAll(home.stateDir, '.busbar/default');
     return { exitCode: status, text, tookMs };
   } finally {
     undo?.();

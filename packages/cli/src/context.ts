@@ -41,7 +41,7 @@ export function commandFor(namespace: string, command: string): string {
   return namespace === 'default' ? command : `${command} --namespace ${namespace}`;
 }
 
-/** Where the stack of a namespace keeps its state: BUSBAR_STATE_DIR, else `.busbar/<namespace>` in the project. */
+/** Where the stack of a namespace keeps its state: below BUSBAR_STATE_DIR, else below `.busbar` in the project. */
 export function stateDirOf(context: CliContext, namespace: string): string {
-  return context.env['BUSBAR_STATE_DIR'] || join(context.root, '.busbar', namespace);
+  return join(context.env['BUSBAR_STATE_DIR'] || join(context.root, '.busbar'), namespace);
 }

@@ -19,10 +19,10 @@ export function findTarget(context: CliContext, namespaceFlag: string | undefine
   const wanted = namespaceOf(context, namespaceFlag);
   const stateDir = stateDirOf(context, wanted);
   const state = readState(stateDir);
-  const isOther = namespaceFlag !== undefined && state?.namespace !== namespaceFlag;
-  const known = isOther ? undefined : state;
+  // A folder that was moved may hold the state of another namespace, which this command must not touch.
+  const known = state?.namespace === wanted ? state : undefined;
   return {
-    namespace: known?.namespace ?? wanted,
+    namespace: wanted,
     stateDir,
     state: known,
     natsUrl: known?.natsUrl || context.env['BUSBAR_NATS_URL'] || DEFAULT_NATS_URL,

@@ -26,7 +26,8 @@ export function addUp(program: Command, context: CliContext, cwd: string, done: 
         'busbar up --detach --decode 4 --kv-blocks 926,926,926,1693',
         'busbar up --prefill 1 --decode 2 --prefill-mock-speed 4',
         'busbar up --engine vllm --model-path ./qwen3 --decode 2 --vllm-args "--gpu-memory-utilization 0.4"',
-      ),
+      ) +
+        '\nState and logs are in <namespace> below BUSBAR_STATE_DIR (default: .busbar of the project).',
     )
     .action(async (flags) => done(await up(context, flags, cwd)));
 }

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { freePort } from './ports.ts';
+import { markOf } from './process-table.ts';
 import { runCli } from './run.ts';
+import { type StackState, stateFile, writeState } from './state.ts';
 import { fakeContext } from './testing.ts';
 
 async function run(args: string[], env: Record<string, string> = {}) {
@@ -116,4 +118,65 @@ test('what to do names the namespace when it is not the usual one', async () => 
   assert.match((await run(['ps'])).out, /"busbar up"/);
   const down = await run(['down', '--namespace', 'second']);
   assert.match(down.out, /No stack runs in namespace second/);
+});
+
+/** The state of a stack whose one process is this one, which nothing here may signal. */
+function stateOf(namespace: string, port: number): StackState {
+  return {
+    version: 1,
+    namespace,
+    host: '127.0.0.1',
+    port,
+    model: 'm',
+    policy: 'kv',
+    natsUrl: 'nats://127.0.0.1:1',
+    drainMs: 0,
+    isStopping: false,
+    processes: [{ role: 'router', id: 'r', ...markOf(process.pid)!, startedAt: '' }],
+  };
+}
+
+test('below one BUSBAR_STATE_DIR, a stack of one namespace is not that of another', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'busbar-run-'));
+  const env = { BUSBAR_STATE_DIR: folder };
+  mkdirSync(join(folder, 'default'));
+  writeState(join(folder, 'default'), stateOf('default', await freePort('127.0.0.1')));
+  try {
+    const down = await run(['down', '--namespace', 'two'], env);
+    assert.deepEqual([down.exitCode, down.err], [0, '']);
+    assert.match(down.out, /No stack runs in namespace two/);
+    assert.equal(existsSync(stateFile(join(folder, 'default'))), true);
+
+    const port = String(await freePort('127.0.0.1'));
+    const rest = { ...env, BUSBAR_NATS_URL: 'nats://127.0.0.1:1' };
+    const same = await run(['up', '--detach', '--port', port], rest);
+    assert.match(same.err, /already running \(namespace default/);
+    const other = await run(['up', '--detach', '--namespace', 'two', '--port', port], rest);
+    assert.match(other.err, /nothing answers there/, 'it got as far as NATS');
+
+    // A folder that somebody renamed.
+    mkdirSync(join(folder, 'three'));
+    writeState(join(folder, 'three'), stateOf('default', 1));
+    const renamed = await run(['down', '--namespace', 'three'], env);
+    assert.match(renamed.out, /No stack runs in namespace three/);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('up with a state folder that cannot be made says so and ends', async () => {
+  const env = { BUSBAR_STATE_DIR: import.meta.filename };
+  const { exitCode, err } = await run(
+    ['up', '--detach', '--port', String(await freePort('127.0.0.1'))],
+    env,
+  );
+  assert.equal(exitCode, 1);
+  assert.match(
+    err,
+    /^busbar: the folder .* cannot hold the state of a stack: .*BUSBAR_STATE_DIR.*\n$/,
+  );
+});
+
+test('the help of up says where state and logs are', async () => {
+  assert.match((await run(['up', '--help'])).out, /BUSBAR_STATE_DIR/);
 });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
@@ -81,6 +81,35 @@ test('of two starts at once, one gets the folder', () => {
   const inner = join(folder, 'new');
   claimState(inner, state());
   assert.throws(() => claimState(inner, state()), /another start/);
+});
+
+test('a folder that cannot be made or written is told as such, and at once', () => {
+  const file = join(folder, 'file');
+  writeFileSync(file, '');
+  const cases = [join(file, 'default'), file];
+  if (process.platform === 'linux') cases.push('/proc/none/default');
+  for (const stateDir of cases) {
+    assert.throws(
+      () => claimState(stateDir, state()),
+      (error) =>
+        error instanceof CliError &&
+        error.code === 'CLI_STATE' &&
+        error.message.includes(stateDir) &&
+        /BUSBAR_STATE_DIR/.test(error.message),
+      stateDir,
+    );
+  }
+});
+
+test('a state file that cannot be written is no other start', {
+  skip: process.platform !== 'linux' && 'a folder that nobody may write in is needed, root neither',
+}, () => {
+  assert.throws(() => claimState('/proc/self', state()), /cannot hold the state of a stack: /);
+});
+
+test('a state that cannot be read is no missing stack', () => {
+  mkdirSync(stateFile(folder));
+  assert.throws(() => readState(folder), /cannot be read: EISDIR/);
 });
 
 test('a wildcard address is reached by loopback', () => {

@@ -1,5 +1,5 @@
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 import { messageOf } from '@busbar/base';
 import { z } from 'zod';
 import { engineGroupSchema } from './engine-groups.ts';
@@ -57,13 +57,16 @@ export function stateFile(stateDir: string): string {
   return join(stateDir, 'state.json');
 }
 
-/** The state of the stack in this folder; undefined when there is none. Throws CLI_STATE when the file is broken. */
+/** The state of the stack in this folder; undefined when there is none. Throws CLI_STATE when it cannot be read or is broken. */
 export function readState(stateDir: string): StackState | undefined {
   let text: string;
   try {
     text = readFileSync(stateFile(stateDir), 'utf8');
-  } catch {
-    return undefined;
+  } catch (error) {
+    if (isCode(error, 'ENOENT') || isCode(error, 'ENOTDIR')) return undefined;
+    throw new CliError('CLI_STATE', `the state of a stack cannot be read: ${messageOf(error)}`, {
+      cause: error,
+    });
   }
   try {
     return stateSchema.parse(JSON.parse(text));
@@ -76,16 +79,46 @@ export function readState(stateDir: string): StackState | undefined {
   }
 }
 
-/** Takes the folder for a new stack. Throws CLI_STACK_RUNNING when another start was quicker. */
+/** Takes the folder for a new stack. Throws CLI_STACK_RUNNING when another start was quicker, CLI_STATE when it cannot be written. */
 export function claimState(stateDir: string, state: StackState): void {
-  mkdirSync(stateDir, { recursive: true });
+  try {
+    makeFolder(resolve(stateDir));
+  } catch (error) {
+    throw unusable(stateDir, error);
+  }
   try {
     writeFileSync(stateFile(stateDir), render(state), { flag: 'wx' });
   } catch (error) {
+    if (!isCode(error, 'EEXIST')) throw unusable(stateDir, error);
     throw new CliError('CLI_STACK_RUNNING', `another start took ${stateDir} just now`, {
       cause: error,
     });
   }
+}
+
+/** One level after the other: below /proc, `recursive` of mkdirSync makes no folder and never returns. */
+function makeFolder(folder: string): void {
+  if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true) return;
+  const parent = dirname(folder);
+  if (parent !== folder) makeFolder(parent);
+  try {
+    mkdirSync(folder);
+  } catch (error) {
+    // Another start may have made it meanwhile.
+    if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) throw error;
+  }
+}
+
+function unusable(stateDir: string, error: unknown): CliError {
+  return new CliError(
+    'CLI_STATE',
+    `the folder ${stateDir} cannot hold the state of a stack: ${messageOf(error)}. Set BUSBAR_STATE_DIR to a folder that can be written`,
+    { cause: error },
+  );
+}
+
+function isCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code;
 }
 
 /** Replaces the state as a whole: a reader sees the old one or the new one. */

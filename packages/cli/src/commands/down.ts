@@ -1,13 +1,11 @@
-import { type CliContext, namespaceOf, stateDirOf } from '../context.ts';
-import { readState } from '../state.ts';
+import type { CliContext } from '../context.ts';
+import { findTarget } from '../observe.ts';
 import { stopAloud } from '../stop-aloud.ts';
 
 /** `busbar down`: ends every process of a stack. With nothing to end it says so and succeeds. */
 export async function down(context: CliContext, flags: { namespace?: string }): Promise<number> {
   const { terminal } = context;
-  const namespace = namespaceOf(context, flags.namespace);
-  const stateDir = stateDirOf(context, namespace);
-  const state = readState(stateDir);
+  const { namespace, stateDir, state } = findTarget(context, flags.namespace);
   if (state === undefined) {
     terminal.line(`No stack runs in namespace ${namespace} (${stateDir}).`);
     return 0;

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { commandFor } from '../context.ts';
 import { CliError } from '../errors.ts';
@@ -42,8 +42,13 @@ export async function checkPort(stateDir: string, host: string, port: number): P
 /** States of the stacks beside this one. */
 function siblings(stateDir: string): StackState[] {
   const parent = dirname(stateDir);
-  if (!existsSync(parent)) return [];
-  return readdirSync(parent).flatMap((name) => {
+  let names: string[];
+  try {
+    names = readdirSync(parent);
+  } catch {
+    return [];
+  }
+  return names.flatMap((name) => {
     try {
       return readState(join(parent, name)) ?? [];
     } catch {

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { assert } from '@busbar/base';
 import { markOf } from '../process-table.ts';
@@ -24,7 +25,7 @@ export function startGuard(options: {
     {
       detached: true,
       stdio: ['pipe', 'ignore', 'ignore'],
-      env: { ...options.env, [CLI_VARIABLE]: options.stateDir },
+      env: { ...options.env, [CLI_VARIABLE]: dirname(options.stateDir) },
     },
   );
   const mark = child.pid === undefined ? undefined : markOf(child.pid);
