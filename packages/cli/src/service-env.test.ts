@@ -8,5 +8,10 @@ test('known variables pass, a misspelt one is named with the nearest', () => {
     () => checkVariables({ BUSBAR_LOG_LEVLE: 'info' }),
     /BUSBAR_LOG_LEVLE is not known; did you mean BUSBAR_LOG_LEVEL\?/,
   );
-  assert.throws(() => checkVariables({ BUSBAR_XYZ_QQQQQ_WWWWW: '1' }), /is not known$/);
+  for (const name of ['BUSBAR_XYZ_QQQQQ_WWWWW', 'BUSBAR_FOO'])
+    assert.throws(() => checkVariables({ [name]: '1' }), /is not known$/);
+  assert.throws(
+    () => checkVariables({ BUSBAR_PORT: '19000' }),
+    /BUSBAR_PORT is not known; did you mean BUSBAR_HTTP_PORT, .* or .*\?$/,
+  );
 });

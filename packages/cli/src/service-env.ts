@@ -1,6 +1,6 @@
+import { likelyVariable } from '@busbar/service';
 import type { Env } from './context.ts';
 import { CliError } from './errors.ts';
-import { nearest } from './nearest.ts';
 
 const SERVICE_ROLES = ['frontend', 'router', 'decode', 'prefill'] as const;
 export type ServiceRole = (typeof SERVICE_ROLES)[number];
@@ -69,10 +69,10 @@ export function checkVariables(env: Env): void {
   const known = [...CLI_VARIABLES, ...Object.values(SERVICE_VARIABLES).flat()];
   for (const name of Object.keys(env)) {
     if (!name.startsWith('BUSBAR_') || known.includes(name)) continue;
-    const close = nearest(name, known);
+    const likely = likelyVariable(name, known);
     throw new CliError(
       'CLI_USAGE',
-      `the environment variable ${name} is not known${close ? `; did you mean ${close}?` : ''}`,
+      `the environment variable ${name} is not known${likely ? `; did you mean ${likely}?` : ''}`,
     );
   }
 }

@@ -8,7 +8,7 @@ export type ProcessState = 'starting' | 'ready' | 'draining' | 'running' | 'exit
 
 /** One process in `ps --json`. Fields that nobody knows are absent. */
 export interface ProcessView {
-  /** frontend, router, decode, nats-server; supervisor and guard of a foreground `up`. */
+  /** frontend, router, decode, prefill, nats-server; supervisor and guard of a foreground `up`. */
   role: StackRole;
   /** Name of the process, as in its lease. */
   id: string;

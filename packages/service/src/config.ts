@@ -1,7 +1,7 @@
 import { assert } from '@busbar/base';
-import { closest, distance } from 'fastest-levenshtein';
 import type { z } from 'zod';
 import { ServiceError } from './errors.ts';
+import { likelyVariable } from './likely-variable.ts';
 
 const PREFIX = 'BUSBAR_';
 const SHOWN_CHARS = 60;
@@ -83,10 +83,9 @@ export function withoutCredentials(value: unknown): unknown {
 
 function unknown(name: string, known: string[]): string {
   const shown = name.slice(0, SHOWN_CHARS);
-  const candidate = closest(shown, known);
-  const isNear = distance(shown, candidate) <= Math.max(3, shown.length / 4);
-  return isNear
-    ? `${shown} is not known; did you mean ${candidate}?`
+  const likely = likelyVariable(shown, known);
+  return likely !== undefined
+    ? `${shown} is not known; did you mean ${likely}?`
     : `${shown} is not known; known are ${known.join(', ')}.`;
 }
 

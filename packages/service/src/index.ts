@@ -17,6 +17,7 @@ export {
   type LeaseWatchOptions,
   type LeaveReason,
 } from './lease-watch.ts';
+export { likelyVariable } from './likely-variable.ts';
 export type * from './port.ts';
 export { portError } from './port-error.ts';
 export { advertisedHost } from './reachable-host.ts';

@@ -134,9 +134,13 @@ async function bringUpNats({ context, stack, phases, suffix }: UpJob): Promise<v
 }
 
 function newState(context: CliContext, options: UpOptions, namespace: string): StackState {
-  const drain = Number(context.env['BUSBAR_DRAIN_MS'] ?? '30000');
+  const drainText = context.env['BUSBAR_DRAIN_MS'] || '30000';
+  const drain = Number(drainText);
   if (!Number.isSafeInteger(drain) || drain < 0) {
-    throw new CliError('CLI_USAGE', 'BUSBAR_DRAIN_MS takes a whole number of milliseconds');
+    throw new CliError(
+      'CLI_USAGE',
+      `BUSBAR_DRAIN_MS takes a whole number of milliseconds, not "${drainText}"`,
+    );
   }
   return {
     version: 1,

@@ -41,7 +41,7 @@ export function judgeProcesses({ stack, cluster, readiness }: Facts): Finding[] 
       verdict: 'fail',
       detail: 'none runs in this namespace',
       advice: services.some((view) => view.isManaged)
-        ? `start the stack again: "${commandFor(stack.namespace, 'busbar down')}", then "busbar up"`
+        ? `start the stack again: "${commandFor(stack.namespace, 'busbar down')}", then "${commandFor(stack.namespace, 'busbar up')}"`
         : `run "${commandFor(stack.namespace, 'busbar up')}"`,
     });
   }

@@ -46,6 +46,15 @@ test('no NATS, an old one, one without JetStream, one with small payloads', () =
   assert.match(bad({ nats: { ...nats, maxPayloadBytes: 65_536 } })[0]?.detail ?? '', /65,536/);
 });
 
+test('a start that is advised names the namespace, as the stop before it does', () => {
+  const again = /"busbar down --namespace ns", then "busbar up --namespace ns"/;
+  assert.match(bad({ nats: { error: 'refused' } })[0]?.advice ?? '', again);
+  const { stack } = facts();
+  const processes = stack.processes.filter((view) => view.role !== 'decode');
+  const none = bad({ stack: { ...stack, processes } }).find(({ name }) => name === 'decode');
+  assert.match(none?.advice ?? '', again);
+});
+
 test('a process that ended, one without a lease, one that is not ready', () => {
   const { stack, cluster } = facts();
   const ended = {

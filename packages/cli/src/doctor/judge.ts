@@ -37,7 +37,7 @@ function judgeBus({ nats, natsUrl, namespace }: Facts): Finding[] {
         name: 'NATS reachable',
         verdict: 'fail',
         detail: nats.error,
-        advice: `start the stack again ("${commandFor(namespace, 'busbar down')}", then "busbar up"), or set BUSBAR_NATS_URL to a server that runs`,
+        advice: `start the stack again ("${commandFor(namespace, 'busbar down')}", then "${commandFor(namespace, 'busbar up')}"), or set BUSBAR_NATS_URL to a server that runs`,
       },
     ];
   }
