@@ -15,6 +15,10 @@ const CLI_ERRORS = {
   },
   CLI_NO_STACK: { message: 'No stack runs that the command could talk to.', retryable: true },
   CLI_HTTP: { message: 'The HTTP API refused the request or broke off.', retryable: true },
+  CLI_CONTEXT: {
+    message: 'The prompt and its answer do not fit into the context of the model.',
+    retryable: false,
+  },
   CLI_STATE: { message: 'The state of a stack cannot be read or written.', retryable: false },
 } as const satisfies Record<string, ErrorKind>;
 

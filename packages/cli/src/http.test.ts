@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer, type ServerResponse } from 'node:http';
 import { test } from 'node:test';
 import { chat } from './commands/chat.ts';
+import { sendProbe } from './doctor/gather-probe.ts';
 import { CliError } from './errors.ts';
 import { freePort } from './ports.ts';
 import { fakeContext } from './testing.ts';
@@ -94,4 +95,45 @@ test('an error inside the stream, a stream without an end, and no server are err
     chat(fakeContext().context, 'hi', { url: `http://127.0.0.1:${await freePort('127.0.0.1')}` }),
     /cannot be reached: .*ECONNREFUSED/,
   );
+});
+
+const TOO_LONG = { message: 'The context is 20 tokens.', code: 'context_length_exceeded' };
+
+test('a quick answer is as long as the context lets it be', async () => {
+  const asked: unknown[] = [];
+  await withApi(
+    (body, response) => {
+      asked.push(body['max_tokens']);
+      if (body['max_tokens'] === undefined) response.end(`${chunk('short')}data: [DONE]\n\n`);
+      else response.writeHead(400).end(JSON.stringify({ error: TOO_LONG }));
+    },
+    async (url) => {
+      const fake = fakeContext();
+      assert.equal(await chat(fake.context, undefined, { url, quick: true }), 0);
+      assert.equal(fake.out(), 'short\n');
+    },
+  );
+  assert.deepEqual(asked, [32, undefined]);
+});
+
+test('a probe that does not fit into the context is not taken for an API that does not answer', async () => {
+  await withApi(
+    (_, response) => response.writeHead(400).end(JSON.stringify({ error: TOO_LONG })),
+    async (url) => {
+      const probe = await sendProbe(url, [], new AbortController().signal);
+      assert.deepEqual(probe, { tooLong: '400: The context is 20 tokens.' });
+    },
+  );
+});
+
+test('--url that is no HTTP address is wrong usage', async () => {
+  for (const url of ['nonsense', 'localhost:8000', 'ftp://host', '']) {
+    await assert.rejects(
+      chat(fakeContext().context, 'hi', { url }),
+      (error) =>
+        error instanceof CliError &&
+        error.code === 'CLI_USAGE' &&
+        error.message.endsWith(`not "${url}"`),
+    );
+  }
 });

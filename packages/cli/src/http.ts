@@ -19,8 +19,21 @@ const chunkSchema = z.object({
   error: z.object({ message: z.string() }).optional(),
 });
 
-const errorSchema = z.object({ error: z.object({ message: z.string() }) });
+const errorSchema = z.object({
+  error: z.object({ message: z.string(), code: z.string().nullish() }),
+});
 const modelsSchema = z.object({ data: z.array(z.object({ id: z.string() })) });
+
+/** What `--url` names, without `/v1` and a slash at its end. Throws CLI_USAGE unless it is an HTTP address. */
+export function apiUrl(flag: string): string {
+  if (!URL.canParse(flag) || !/^https?:\/\//i.test(flag)) {
+    throw new CliError(
+      'CLI_USAGE',
+      `--url takes an HTTP address such as http://127.0.0.1:8000, not "${flag}"`,
+    );
+  }
+  return flag.replace(/\/(v1\/?)?$/, '');
+}
 
 export interface ChatMessage {
   role: 'user' | 'assistant';
@@ -41,7 +54,7 @@ export interface ChatInput {
   signal: AbortSignal;
 }
 
-/** One answer, whole. Throws CLI_HTTP with the server's own sentence. */
+/** One answer, whole. Throws CLI_HTTP with the server's own sentence, CLI_CONTEXT when it says that the prompt is too long. */
 export async function chatOnce(input: ChatInput): Promise<ChatAnswer> {
   const response = await post(input, false);
   const body = completionSchema.parse(await response.json());
@@ -52,7 +65,7 @@ export async function chatOnce(input: ChatInput): Promise<ChatAnswer> {
   };
 }
 
-/** The pieces of one answer as they come. Throws CLI_HTTP, also for an error in the middle of the stream. */
+/** The pieces of one answer as they come. Throws as `chatOnce`, also for an error in the middle of the stream. */
 export async function* chatStream(input: ChatInput): AsyncGenerator<string> {
   const response = await post(input, true);
   if (response.body === null) throw new CliError('CLI_HTTP', 'the answer has no body');
@@ -112,14 +125,17 @@ async function request(url: string, init: RequestInit): Promise<Response> {
     throw new CliError('CLI_HTTP', `${url} cannot be reached${cause}`, { cause: error });
   }
   if (response.ok) return response;
-  const text = await response.text();
-  throw new CliError('CLI_HTTP', `${response.status}: ${errorMessage(text)}`);
+  const { message, code } = readError(await response.text());
+  throw new CliError(
+    code === 'context_length_exceeded' ? 'CLI_CONTEXT' : 'CLI_HTTP',
+    `${response.status}: ${message}`,
+  );
 }
 
-function errorMessage(text: string): string {
+function readError(text: string): z.infer<typeof errorSchema>['error'] {
   try {
-    return errorSchema.parse(JSON.parse(text)).error.message;
+    return errorSchema.parse(JSON.parse(text)).error;
   } catch {
-    return text.slice(0, 300);
+    return { message: text.slice(0, 300) };
   }
 }

@@ -61,6 +61,20 @@ test('wrong usage ends with 2 and a suggestion', async () => {
   assert.match(err, /did you mean BUSBAR_POLICY\?/);
 });
 
+test('a variable with a wrong value is named with the value', async () => {
+  const port = String(await freePort('127.0.0.1'));
+  const cases: [Record<string, string>, RegExp][] = [
+    [{ BUSBAR_DRAIN_MS: '3 s' }, /BUSBAR_DRAIN_MS takes .* milliseconds, not "3 s"/],
+    [{ BUSBAR_NATS_URL: 'foo://' }, /BUSBAR_NATS_URL must be .* such as nats:.*, not "foo:\/\/"/],
+    [{ BUSBAR_NATS_URL: '127.0.0.1:4222' }, /must be .* such as nats:\/\//],
+  ];
+  for (const [env, message] of cases) {
+    const { exitCode, err } = await run(['up', '--detach', '--port', port], env);
+    assert.equal(exitCode, 2);
+    assert.match(err, message);
+  }
+});
+
 test('up on a taken port says who holds it and starts nothing', async () => {
   const server = createServer();
   const port = await new Promise<number>((resolve) => {

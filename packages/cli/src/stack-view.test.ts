@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { test } from 'node:test';
 import type { Instance, WorkerLoad } from '@busbar/protocol';
@@ -6,7 +7,7 @@ import type { Cluster } from './cluster.ts';
 import { renderStack } from './commands/ps.ts';
 import { decodeInfo } from './doctor/facts.testing.ts';
 import { viewStack } from './stack-view.ts';
-import type { StackProcess, StackState } from './state.ts';
+import { STACK_ROLES, type StackProcess, type StackState } from './state.ts';
 import { fakeContext } from './testing.ts';
 
 const { terminal } = fakeContext().context;
@@ -124,4 +125,10 @@ test('the table has a line for each process', () => {
 
 test('no stack is a sentence', () => {
   assert.match(renderStack(viewStack('ns', undefined, undefined), terminal)[0] ?? '', /busbar up/);
+});
+
+test('what is said of `role` names every role', () => {
+  const source = readFileSync(new URL('stack-view.ts', import.meta.url), 'utf8');
+  const doc = /\/\*\* (.*) \*\/\n {2}role: StackRole;/.exec(source)?.[1] ?? '';
+  for (const role of STACK_ROLES) assert.match(doc, new RegExp(`\\b${role}\\b`));
 });

@@ -7,7 +7,7 @@ import { CliError } from './errors.ts';
 import { isAlive } from './process-table.ts';
 
 /** Roles of the processes of a stack, in the order in which `down` ends them. */
-const STACK_ROLES = [
+export const STACK_ROLES = [
   'frontend',
   'router',
   'decode',

@@ -72,7 +72,10 @@ test('an unknown BUSBAR_ variable is a problem with a suggestion', () => {
   assert.deepEqual(problemsOf({ BUSBAR_HTTP_PROT: '1' }), [
     'BUSBAR_HTTP_PROT is not known; did you mean BUSBAR_HTTP_PORT?',
   ]);
-  assert.match(problemsOf({ BUSBAR_PORT: '1' })[0]!, /; did you mean BUSBAR_HTTP_PORT or BUSBAR_ADMIN_PORT\?$/);
+  assert.match(
+    problemsOf({ BUSBAR_PORT: '1' })[0]!,
+    /; did you mean BUSBAR_HTTP_PORT or BUSBAR_ADMIN_PORT\?$/,
+  );
   assert.match(problemsOf({ BUSBAR_ZZZZZZZZZZ: '1' })[0]!, /known are BUSBAR_NATS_URL, /);
 });
 

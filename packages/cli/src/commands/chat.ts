@@ -1,7 +1,7 @@
 import { messageOf } from '@busbar/base';
 import { type CliContext, commandFor } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { type ChatMessage, chatStream, getJson, listModels } from '../http.ts';
+import { apiUrl, type ChatMessage, chatStream, getJson, listModels } from '../http.ts';
 import { findTarget, isUp } from '../observe.ts';
 import { stackUrl } from '../state.ts';
 
@@ -23,11 +23,11 @@ export async function chat(
   message: string | undefined,
   flags: ChatFlags,
 ): Promise<number> {
-  const url = flags.url?.replace(/\/(v1\/?)?$/, '') ?? (await findUrl(context, flags.namespace));
+  const url = flags.url === undefined ? await findUrl(context, flags.namespace) : apiUrl(flags.url);
   const model = flags.model ?? (await onlyModel(url, context.signal));
   const talk: Talk = { context, url, model, messages: [] };
   if (flags.quick === true) {
-    await say(talk, message ?? QUICK_MESSAGE, QUICK_TOKENS);
+    await sayQuick(talk, message ?? QUICK_MESSAGE);
     return 0;
   }
   if (message !== undefined) {
@@ -59,6 +59,16 @@ interface Talk {
   url: string;
   model: string;
   messages: ChatMessage[];
+}
+
+/** A short answer, or one that is shorter still because the context of the model ends before. */
+async function sayQuick(talk: Talk, content: string): Promise<void> {
+  try {
+    await say(talk, content, QUICK_TOKENS);
+  } catch (error) {
+    if (!(error instanceof CliError && error.code === 'CLI_CONTEXT')) throw error;
+    await say(talk, content);
+  }
 }
 
 async function say(talk: Talk, content: string, maxTokens?: number): Promise<void> {

@@ -2,6 +2,7 @@ import type { CliContext } from '../context.ts';
 import { diagnose, renderDiagnosis } from '../doctor/finding.ts';
 import { gatherFacts } from '../doctor/gather.ts';
 import { judge } from '../doctor/judge.ts';
+import { apiUrl } from '../http.ts';
 import { findTarget } from '../observe.ts';
 
 export interface DoctorFlags {
@@ -15,7 +16,7 @@ export async function doctor(context: CliContext, flags: DoctorFlags): Promise<n
   const target = findTarget(context, flags.namespace);
   const facts = await gatherFacts({
     target,
-    url: flags.url?.replace(/\/(v1\/?)?$/, ''),
+    url: flags.url === undefined ? undefined : apiUrl(flags.url),
     env: context.env,
     signal: context.signal,
   });

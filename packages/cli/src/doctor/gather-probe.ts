@@ -1,5 +1,6 @@
 import { messageOf } from '@busbar/base';
 import type { ModelCard } from '@busbar/protocol';
+import { CliError } from '../errors.ts';
 import { chatOnce, listModels } from '../http.ts';
 import { pause } from '../wait.ts';
 import type { Facts, Probe } from './facts.ts';
@@ -46,6 +47,7 @@ export async function sendProbe(
     return probe;
   } catch (error) {
     const reason = messageOf(error);
+    if (error instanceof CliError && error.code === 'CLI_CONTEXT') return { tooLong: reason };
     return {
       error: /abort|timeout/i.test(reason) ? `no answer within ${PROBE_MS / 1_000} s` : reason,
     };

@@ -18,6 +18,11 @@ export function judgeProbe({ probe, policy, stack }: Facts): Finding[] {
     const advice = `the API at ${stack.url ?? 'the frontend'} must answer before anything else can be judged`;
     return [{ group, name, verdict: 'fail', detail: probe.error, advice }];
   }
+  if ('tooLong' in probe) {
+    const advice =
+      'the API answers, but no prompt that a cache could hold fits: serve the model with a longer context to have this checked';
+    return [{ group, name, verdict: 'warn', detail: `not tried: ${probe.tooLong}`, advice }];
+  }
   const best = Math.max(0, ...probe.cachedTokens.slice(1));
   const [coldMs, warmMs] = timesOf(probe);
   const times =

@@ -143,6 +143,13 @@ test('a resend that misses fails, unless the policy does not look at prefixes', 
   assert.equal(bad({ probe: { error: '503: no worker' } })[0]?.detail, '503: no worker');
 });
 
+test('a context that the probe does not fit into is told as that, and is no silent API', () => {
+  const [finding] = bad({ probe: { tooLong: '400: The context is 20 tokens.' } });
+  assert.equal(finding?.verdict, 'warn');
+  assert.match(finding.detail, /not tried: 400: The context is 20 tokens/);
+  assert.match(finding.advice ?? '', /longer context/);
+});
+
 test('a hit tells both times, and one that saves nothing is doubted', () => {
   const probe = (ttftMs: number[]) => ({ promptTokens: 600, cachedTokens: [0, 0, 592], ttftMs });
   const [ok] = judge(facts({ probe: probe([97.4, 80, 26]) })).filter(

@@ -32,7 +32,7 @@ export function natsAddress(urls: string): { host: string; port: number } {
 }
 
 /** Connects, reads the INFO line and hangs up. Rejects when nothing answers as a NATS server within `timeoutMs`. */
-export function readNatsInfo(urls: string, timeoutMs: number): Promise<NatsInfo> {
+export async function readNatsInfo(urls: string, timeoutMs: number): Promise<NatsInfo> {
   const { host, port } = natsAddress(urls);
   return new Promise((resolve, reject) => {
     const socket = connect({ host, port });

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { OLDEST_NATS_SERVER } from '@busbar/bus';
+import { baseFields } from '@busbar/service';
 import { CliError } from '../errors.ts';
 import { natsConf } from '../nats/conf.ts';
 import { isVersionAtLeast, type NatsInfo, readNatsInfo } from '../nats/info.ts';
@@ -58,8 +59,15 @@ export async function startNats(
   return { url, info };
 }
 
-/** Checks a NATS that somebody else runs. Throws CLI_NO_NATS with what is missing. */
+/** Checks a NATS that somebody else runs. Throws CLI_NO_NATS with what is missing, CLI_USAGE for what no service takes as an address. */
 export async function checkNats(url: string): Promise<NatsInfo> {
+  const parsed = baseFields.natsUrl.safeParse(url);
+  if (!parsed.success) {
+    throw new CliError(
+      'CLI_USAGE',
+      `BUSBAR_NATS_URL ${parsed.error.issues[0]?.message ?? 'is not valid'}, not "${url}"`,
+    );
+  }
   let info: NatsInfo;
   try {
     info = await readNatsInfo(url, ANSWER_MS);
