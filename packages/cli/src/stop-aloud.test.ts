@@ -1,16 +1,22 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import type { Instance } from '@busbar/protocol';
+import { instanceOf } from './doctor/facts.testing.ts';
 import { markOf } from './process-table.ts';
 import { type StackState, writeState } from './state.ts';
 import { stopAloud } from './stop-aloud.ts';
 import { fakeContext } from './testing.ts';
 import { until } from './wait.ts';
 
-async function stopOne(script: string, hurry: AbortSignal): Promise<string> {
+async function stopOne(
+  script: string,
+  hurry: AbortSignal,
+  joined: readonly Instance[] = [],
+): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'busbar-stop-'));
   const armed = join(folder, 'armed');
   const child = spawn(
@@ -37,7 +43,7 @@ async function stopOne(script: string, hurry: AbortSignal): Promise<string> {
   };
   writeState(folder, state);
   const fake = fakeContext();
-  await stopAloud(fake.context, folder, state, hurry);
+  await stopAloud(fake.context, folder, state, hurry, () => Promise.resolve([...joined]));
   rmSync(folder, { recursive: true });
   return fake.out();
 }
@@ -57,4 +63,19 @@ test('a stop that waits says for what, how long at most, and what Ctrl-C does', 
 
 test('a quick stop is one line', async () => {
   assert.equal(await stopOne(':', new AbortController().signal), 'Stopping front …\n');
+});
+
+test('what somebody else started is named, unless it is gone from this machine', async () => {
+  const here = { ...instanceOf('decode', 'mine'), host: hostname(), pid: process.pid };
+  const gone = { ...here, id: 'gone', pid: 2 ** 30 };
+  const there = { ...instanceOf('prefill', 'theirs'), host: 'elsewhere', pid: 2 ** 30 };
+  const out = await stopOne(':', new AbortController().signal, [here, gone, there]);
+  assert.match(
+    out,
+    new RegExp(
+      `^Still here, started by someone else: mine \\(pid ${process.pid} on .*\\), theirs \\(pid \\d+ on elsewhere\\)\\.$`,
+      'm',
+    ),
+  );
+  assert.doesNotMatch(out, /gone/);
 });

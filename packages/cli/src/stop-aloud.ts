@@ -1,17 +1,21 @@
 import type { CliContext } from './context.ts';
+import { describeJoined, findJoined } from './joined.ts';
 import type { StackProcess, StackState } from './state.ts';
 import { type StopReport, stopStack } from './stop.ts';
 
 /** A stop that takes longer than this waits for running requests, and says so. */
 const SILENCE_MS = 1_500;
 
-/** `stopStack` with a line for each stage, for what it waits for, and for what it had to kill. */
+/** `stopStack` with a line for each stage, for what it waits for, for what it had to kill, and for what is not its to end. */
 export async function stopAloud(
   { terminal }: Pick<CliContext, 'terminal'>,
   stateDir: string,
   state: StackState,
   hurry: AbortSignal,
+  find = findJoined,
 ): Promise<StopReport> {
+  // Before the stop, which may end the bus that knows them.
+  const joined = await find(state);
   const patience = setTimeout(() => {
     const atMost = Math.ceil(state.drainMs / 1_000);
     terminal.line(
@@ -34,6 +38,8 @@ export async function stopAloud(
         `Ended what a dead worker had left of its engine: process group ${groupId}, ${members.length === 1 ? '1 process' : `${members.length} processes`}.`,
       );
     }
+    const still = describeJoined(joined);
+    if (still !== undefined) terminal.line(still);
     return report;
   } finally {
     clearTimeout(patience);
