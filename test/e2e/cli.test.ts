@@ -7,7 +7,10 @@ import { after, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Diagnosis } from '@busbar/cli';
+import { waitFor } from '@busbar/testkit';
 import { allGone, bin, busbar, type Home, list, newHome, runs } from './cli-home.ts';
+
+const DECODE = fileURLToPath(new URL('../../services/decode/src/main.ts', import.meta.url));
 
 suite('a detached stack', async () => {
   const home = await newHome('cli-one');
@@ -96,6 +99,15 @@ suite('a detached stack', async () => {
     assert.match(port.stderr, new RegExp(`port ${home.port} on 127.0.0.1 is held by`));
   });
 
+  test('another namespace below the same folder neither sees nor ends it', () => {
+    const other: Home = { ...home, env: { ...home.env, BUSBAR_NAMESPACE: 'cli-other' } };
+    assert.deepEqual(list(other).processes, []);
+    assert.match(busbar(other, 'down').stdout, /No stack runs in namespace cli-other/);
+    const own = busbar(other, 'up', '--detach', '--port', String(home.port));
+    assert.match(own.stderr, /is held by the stack of namespace cli-one/);
+    assert.deepEqual(pids.filter(runs), pids);
+  });
+
   test('a process that crashed is shown, by ps and by doctor', () => {
     const worker = list(home).processes.find((process) => process.role === 'decode');
     assert.ok(worker);
@@ -107,9 +119,23 @@ suite('a detached stack', async () => {
     assert.match(stdout, new RegExp(`✗ ${worker.id}: pid ${worker.pid} has ended`));
   });
 
-  test('down leaves no process and no state, and is idempotent', async () => {
+  test('down leaves no process and no state, names who joined by hand, and is idempotent', async (t) => {
+    const joined = spawn(process.execPath, [DECODE], {
+      env: { ...home.env, BUSBAR_NATS_URL: list(home).natsUrl ?? '', BUSBAR_ID: 'by-hand' },
+      stdio: 'ignore',
+    });
+    t.after(() => joined.kill('SIGKILL'));
+    await waitFor(
+      () => list(home).processes.some(({ id, state }) => id === 'by-hand' && state === 'ready'),
+      60_000,
+      'the worker that joins',
+    );
     const { status, stdout } = busbar(home, 'down');
     assert.equal(status, 0);
+    assert.match(
+      stdout,
+      new RegExp(`^Still here, started by someone else: by-hand \\(pid ${joined.pid} `, 'm'),
+    );
     assert.ok(stdout.indexOf('frontend-1') < stdout.indexOf('router-1'));
     assert.ok(stdout.indexOf('router-1') < stdout.indexOf('nats-server'));
     assert.deepEqual(await allGone(pids, 1_000), []);
