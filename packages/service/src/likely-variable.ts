@@ -13,11 +13,11 @@ export function likelyVariable(name: string, known: readonly string[]): string |
   const spelt = known
     .map((candidate) => ({ candidate, distance: distance(wanted, stem(candidate)) }))
     .filter((entry) => entry.distance <= Math.max(1, Math.floor(wanted.length / 4)))
-    .sort((a, b) => a.distance - b.distance);
+    .toSorted((a, b) => a.distance - b.distance);
   if (spelt[0] !== undefined) return spelt[0].candidate;
   const longer = [...new Set(known)]
     .filter((candidate) => `_${stem(candidate)}_`.includes(`_${wanted}_`))
-    .sort((a, b) => a.length - b.length)
+    .toSorted((a, b) => a.length - b.length)
     .slice(0, NAMED_MAX);
   return longer.length === 0 ? undefined : inWords(longer);
 }
