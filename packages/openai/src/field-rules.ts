@@ -43,7 +43,7 @@ export const FIELD_RULES: Readonly<Record<string, FieldRule>> = {
   stop: honoured('texts that end the answer and are not shown'),
   stream: honoured('server-sent events'),
   stream_options: honoured('include_usage'),
-  seed: honoured('candidate i uses seed + i'),
+  seed: honoured('64 bits; candidate i uses seed + i, or another one each above 2^53'),
   presence_penalty: honoured('-2 to 2'),
   frequency_penalty: honoured('-2 to 2'),
   logit_bias: honoured('token id to -100..100'),

@@ -71,6 +71,8 @@ test('mistakes are 400 and name the field in our own words', () => {
     [{ logit_bias: { x: 1 } }, 'logit_bias'],
     [{ logit_bias: { 5: 101 } }, 'logit_bias'],
     [{ seed: 1.5 }, 'seed'],
+    [{ seed: 1e19 }, 'seed'],
+    [{ seed: '7' }, 'seed'],
     [{ kv_transfer_params: { remote_host: 'h' } }, 'kv_transfer_params'],
     [{ chat_template: '{{ x }}' }, 'chat_template'],
     [{ chat_template_kwargs: { messages: [] } }, 'chat_template_kwargs'],

@@ -118,6 +118,15 @@ test('candidates interleave under one id; seeds differ; each has its own booking
   assert.equal(new Set(events.map((event) => event.id)).size, 1);
 });
 
+test('a seed of 64 bits reaches the worker, and the candidates have different ones', async () => {
+  const body = `{"model":"m","messages":[{"role":"user","content":"hi"}],"seed":9223372036854775807,"n":2}`;
+  assert.equal((await stack.post(body)).status, 200);
+  const works = stack.workers[0]!.works.slice(-2);
+  const seeds = works.map(({ header }) => BigInt(JSON.stringify(header.sampling.seed)));
+  assert.equal(new Set(seeds).size, 2);
+  for (const seed of seeds) assert.ok(seed > 2n ** 62n && seed < 2n ** 63n, String(seed));
+});
+
 test('several prompts, each with its own index', async () => {
   const body = { model: 'm', prompt: ['one', 'two'], n: 2 };
   const response = await stack.post(body, { path: '/v1/completions' });
