@@ -14,7 +14,7 @@ import type { Registry } from 'prom-client';
 import { type AdminServer, startAdminServer } from './admin-server.ts';
 import type { BaseConfig } from './base-config.ts';
 import { logBusChanges } from './connect.ts';
-import { createEventPublisher } from './events.ts';
+import { EventPublisher } from './events.ts';
 import type { Readiness, Service, ServiceContext, ServiceFactory } from './port.ts';
 import { shellChecks, summarize } from './readiness.ts';
 import { type Registration, register } from './registration.ts';
@@ -78,6 +78,7 @@ export async function startShell<Config extends BaseConfig>(
     instanceId: id,
   });
   const readiness = (): Readiness => readinessOf(role, id, bus, parts);
+  const events = eventsOf(options, epoch);
   const context: ServiceContext = {
     role,
     id,
@@ -91,7 +92,8 @@ export async function startShell<Config extends BaseConfig>(
     log,
     tracer,
     registry,
-    publishEvent: eventsOf(options, epoch),
+    publishEvent: (kind, subject, data) => events.publish(kind, subject, data),
+    offerEvent: (kind, subject, data) => events.offer(kind, subject, data),
     readiness,
     stopping: AbortSignal.any([stopping.signal, ...(options.stopping ? [options.stopping] : [])]),
     reportStart: (detail) => {
@@ -125,8 +127,8 @@ export async function startShell<Config extends BaseConfig>(
 function eventsOf(
   { role, id, config, bus, log }: Omit<ShellOptions<BaseConfig>, 'create'>,
   epoch: number,
-): ServiceContext['publishEvent'] {
-  return createEventPublisher({
+): EventPublisher {
+  return new EventPublisher({
     bus,
     subjects: createSubjects(config.namespace),
     clock: systemClock,
