@@ -36,6 +36,7 @@ const EXPECTED: Readonly<Record<string, string>> = {
   ignore_eos: 'true or false',
   add_generation_prompt: 'true or false',
   cache_salt: `a text of 1 to ${limit('cacheSaltChars')} characters`,
+  reasoning_effort: 'a text such as "low", "medium" or "high"',
   chat_template_kwargs: 'an object of template variables',
 };
 
