@@ -31,7 +31,7 @@ test('events of every request are made and sent only while somebody listens', as
   assert.equal(made, 1, 'nobody listens');
 
   const heard: unknown[] = [];
-  const { unsubscribe } = observer.subscribe(subjects.eventAll, ({ data }) => {
+  const subscription = observer.subscribe(subjects.eventAll, ({ data }) => {
     heard.push(decodeCloudEvent(data).data['made']);
   });
   nowMs = 1_000;
@@ -43,7 +43,7 @@ test('events of every request are made and sent only while somebody listens', as
     return heard.length >= 3;
   });
   assert.deepEqual(heard.slice(0, 3), [2, 3, 4]);
-  unsubscribe();
+  subscription.unsubscribe();
   nowMs = 2_000;
   offer();
   await settle();

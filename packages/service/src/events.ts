@@ -64,20 +64,18 @@ export class EventPublisher {
     }
     const looked = { lookedMs: nowMs, areThere: listeners?.areThere ?? false };
     this.#listeners.set(kind, looked);
-    void this.#look(kind, this.#encode(kind, subject, data())).then((areThere) => {
-      looked.areThere = areThere;
-    });
+    void this.#look(kind, this.#encode(kind, subject, data()), looked);
   }
 
-  /** Publishes the event and says whether anybody heard it. Never rejects. */
-  async #look(kind: EventKind, event: Uint8Array): Promise<boolean> {
+  /** Publishes the event and notes whether anybody heard it. Never rejects. */
+  async #look(kind: EventKind, event: Uint8Array, looked: Listeners): Promise<void> {
     const { bus, subjects } = this.#options;
     try {
       await bus.request(subjects.event(kind), event, { timeoutMs: NOBODY_MS });
       // A stream that keeps events acknowledges them.
-      return true;
+      looked.areThere = true;
     } catch (error) {
-      return error instanceof BusError && error.code === 'BUS_TIMEOUT';
+      looked.areThere = error instanceof BusError && error.code === 'BUS_TIMEOUT';
     }
   }
 

@@ -78,7 +78,6 @@ export async function startShell<Config extends BaseConfig>(
     instanceId: id,
   });
   const readiness = (): Readiness => readinessOf(role, id, bus, parts);
-  const events = eventsOf(options, epoch);
   const context: ServiceContext = {
     role,
     id,
@@ -92,8 +91,7 @@ export async function startShell<Config extends BaseConfig>(
     log,
     tracer,
     registry,
-    publishEvent: (kind, subject, data) => events.publish(kind, subject, data),
-    offerEvent: (kind, subject, data) => events.offer(kind, subject, data),
+    ...eventsOf(options, epoch),
     readiness,
     stopping: AbortSignal.any([stopping.signal, ...(options.stopping ? [options.stopping] : [])]),
     reportStart: (detail) => {
@@ -127,8 +125,8 @@ export async function startShell<Config extends BaseConfig>(
 function eventsOf(
   { role, id, config, bus, log }: Omit<ShellOptions<BaseConfig>, 'create'>,
   epoch: number,
-): EventPublisher {
-  return new EventPublisher({
+): Pick<ServiceContext, 'publishEvent' | 'offerEvent'> {
+  const events = new EventPublisher({
     bus,
     subjects: createSubjects(config.namespace),
     clock: systemClock,
@@ -136,6 +134,10 @@ function eventsOf(
     source: `/busbar/${config.namespace}/${role}/${id}`,
     epoch,
   });
+  return {
+    publishEvent: (kind, subject, data) => events.publish(kind, subject, data),
+    offerEvent: (kind, subject, data) => events.offer(kind, subject, data),
+  };
 }
 
 function startAdmin(

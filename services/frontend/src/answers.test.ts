@@ -129,9 +129,9 @@ test('a seed of 64 bits reaches the worker, and the candidates have different on
 
 test('every request that ends is an event with its sizes and none of its text', async () => {
   const told = stack.context.events;
-  const before = told.length;
+  const toldBefore = told.length;
   const answer = await answerOf(stack.chat({ max_tokens: 9 }));
-  await until(() => told.length === before + 1);
+  await until(() => told.length === toldBefore + 1);
   const { kind, subject, data } = told.at(-1)!;
   assert.deepEqual([kind, subject], ['request.completed', answer.id]);
   const { ttftMs, durationMs, ...sizes } = data;
@@ -147,7 +147,7 @@ test('every request that ends is an event with its sizes and none of its text', 
   stack.route = () => ({ kind: 'reject', code: 'ROUTER_QUEUE_FULL', message: 'full' });
   assert.equal((await stack.chat()).status, 429);
   stack.route = undefined;
-  await until(() => told.length === before + 2);
+  await until(() => told.length === toldBefore + 2);
   const { outcome, errorCode, outputTokens } = told.at(-1)!.data;
   assert.deepEqual([outcome, errorCode, outputTokens], ['rejected', 'queue_full', 0]);
 });
