@@ -30,7 +30,7 @@ export function busPage(): Page {
       'JetStream KV, kept in files.',
       markdownTable(['bucket', 'what it holds'], buckets),
       '## Events',
-      `CloudEvents 1.0 in JSON, with the type ${code('busbar.<kind>')}.`,
+      `CloudEvents 1.0 in JSON, with the type ${code('busbar.<kind>')}. ${code('request.completed')} is sent only while somebody listens: a new listener may miss those of the first 1.25 s.`,
       EVENT_KINDS.map((kind) => `- ${code(kind)}`).join('\n'),
     ],
   );

@@ -136,7 +136,7 @@ test('equal prompts get equal answers, another seed another one', async () => {
     },
   });
   await new Promise<void>((resolve, reject) => {
-    let open = 3;
+    let open = 5;
     const sink = sinkOf((deltas) => {
       for (const delta of deltas) {
         answers.set(delta.key, [...(answers.get(delta.key) ?? []), ...delta.tokens]);
@@ -148,6 +148,9 @@ test('equal prompts get equal answers, another seed another one', async () => {
       [1, undefined],
       [2, undefined],
       [3, 7],
+      // Their lower 32 bits are equal.
+      [4, 2 ** 62],
+      [5, 2 ** 61],
     ] as const) {
       engine.submit({
         key,
@@ -163,4 +166,6 @@ test('equal prompts get equal answers, another seed another one', async () => {
   await engine.stop();
   assert.deepEqual(answers.get(1), answers.get(2));
   assert.notDeepEqual(answers.get(1), answers.get(3));
+  assert.notDeepEqual(answers.get(4), answers.get(1));
+  assert.notDeepEqual(answers.get(4), answers.get(5));
 });

@@ -309,6 +309,9 @@ function answerSeed({ tokens, sampling }: EngineRequest, hashes: Uint32Array): n
   };
   mix(hashes.at(-2) ?? 0);
   for (let at = Math.max(0, tokens.length - 256); at < tokens.length; at++) mix(tokens[at]!);
-  mix(sampling.seed ?? 0);
+  const { seed = 0 } = sampling;
+  mix(seed);
+  const high = Math.trunc(seed / 2 ** 32);
+  if (high !== 0) mix(high);
   return state;
 }

@@ -39,6 +39,7 @@ const chatSchema = z.object({
   tools: z.array(toolSchema).max(limit('tools')).nullish(),
   tool_choice: z.unknown().optional(),
   add_generation_prompt: z.boolean().nullish(),
+  reasoning_effort: z.string().min(1).max(32).nullish(),
   chat_template_kwargs: z.custom<Record<string, unknown>>(isObject).nullish(),
 });
 
@@ -73,6 +74,7 @@ export function parseChatRequest(body: Record<string, unknown>): Checked<ChatReq
   if (!checked.ok) return checked;
   const fields = checked.value;
   const variables = fields.chat_template_kwargs ?? {};
+  const effort = fields.reasoning_effort;
   for (const key of Object.keys(variables)) {
     if (RESERVED_VARIABLES.includes(key) || PROTOTYPE_NAMES.includes(key)) {
       const message = `\`chat_template_kwargs\` must not set \`${key}\`.`;
@@ -88,7 +90,8 @@ export function parseChatRequest(body: Record<string, unknown>): Checked<ChatReq
       messages: fields.messages.map(toTemplateMessage),
       tools: hasTools ? (fields.tools ?? undefined) : undefined,
       addGenerationPrompt: fields.add_generation_prompt ?? true,
-      templateVariables: variables,
+      templateVariables:
+        typeof effort === 'string' ? { reasoning_effort: effort, ...variables } : variables,
       params: toGenerationParams(fields),
     },
   };

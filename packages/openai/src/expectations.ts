@@ -24,7 +24,7 @@ const EXPECTED: Readonly<Record<string, string>> = {
   stop_token_ids: `a list of at most ${limit('stopTokenIds')} token ids`,
   stream: 'true or false',
   stream_options: 'an object such as {"include_usage": true}',
-  seed: 'an integer',
+  seed: 'an integer from -2^63 to 2^63 - 1',
   presence_penalty: 'a number from -2 to 2',
   frequency_penalty: 'a number from -2 to 2',
   repetition_penalty: 'a number above 0',
@@ -36,6 +36,7 @@ const EXPECTED: Readonly<Record<string, string>> = {
   ignore_eos: 'true or false',
   add_generation_prompt: 'true or false',
   cache_salt: `a text of 1 to ${limit('cacheSaltChars')} characters`,
+  reasoning_effort: 'a text such as "low", "medium" or "high"',
   chat_template_kwargs: 'an object of template variables',
 };
 

@@ -3,15 +3,30 @@ import { invalid, type Problem } from './problem.ts';
 
 /** What Busbar does with one field of the API. */
 export interface FieldRule {
-  /** `honoured` fields have a schema; `ignored` ones change nothing; `refused` ones answer 400 unless `harmless`. */
+  /**
+   * `honoured` fields have a schema; `ignored` ones change nothing of the answer and only must be what they `mustBe`; `refused` ones answer
+   * 400 unless `harmless`.
+   */
   use: 'honoured' | 'ignored' | 'refused';
   why: string;
   /** Values of a refused field that ask for nothing, so that clients which always send them still work. */
   harmless?: (value: unknown) => boolean;
+  mustBe?: keyof typeof SHAPES;
 }
 
+/** What an ignored field may be, in words that end the sentence "`field` must be …". */
+const SHAPES = {
+  'a text': (value: unknown): boolean => typeof value === 'string',
+  'true or false': (value: unknown): boolean => typeof value === 'boolean',
+  'an object': isObject,
+} as const;
+
 const honoured = (why: string): FieldRule => ({ use: 'honoured', why });
-const ignored = (why: string): FieldRule => ({ use: 'ignored', why });
+const ignored = (why: string, mustBe: keyof typeof SHAPES): FieldRule => ({
+  use: 'ignored',
+  why,
+  mustBe,
+});
 const refused = (why: string, harmless?: (value: unknown) => boolean): FieldRule =>
   harmless === undefined ? { use: 'refused', why } : { use: 'refused', why, harmless };
 
@@ -26,7 +41,8 @@ const isEmptyObject = (value: unknown): boolean =>
   isObject(value) && Object.keys(value).length === 0;
 const isLooseChoice = (value: unknown): boolean => value === 'none' || value === 'auto';
 
-const internal = 'is set by Busbar itself and never taken from clients';
+/** Why no client steers the stack. */
+export const INTERNAL = 'is set by Busbar itself and never taken from clients';
 const structured = 'structured output is not supported';
 const noLogprobs = 'log probabilities are not supported';
 
@@ -43,7 +59,7 @@ export const FIELD_RULES: Readonly<Record<string, FieldRule>> = {
   stop: honoured('texts that end the answer and are not shown'),
   stream: honoured('server-sent events'),
   stream_options: honoured('include_usage'),
-  seed: honoured('candidate i uses seed + i'),
+  seed: honoured('64 bits; candidate i uses seed + i, or another one each above 2^53'),
   presence_penalty: honoured('-2 to 2'),
   frequency_penalty: honoured('-2 to 2'),
   logit_bias: honoured('token id to -100..100'),
@@ -57,6 +73,7 @@ export const FIELD_RULES: Readonly<Record<string, FieldRule>> = {
   cache_salt: honoured('separates the prefix cache of this caller from others'),
   chat_template_kwargs: honoured('variables for the chat template'),
   add_generation_prompt: honoured('false renders the messages only'),
+  reasoning_effort: honoured('chat only: a variable for the chat template'),
   tool_choice: refused('forcing a tool call is not supported', isLooseChoice),
   response_format: refused(structured, isTextFormat),
   logprobs: refused(noLogprobs, isFalse),
@@ -89,36 +106,51 @@ export const FIELD_RULES: Readonly<Record<string, FieldRule>> = {
   continue_final_message: refused('is not supported', isFalse),
   chat_template: refused("only the model's own template is used"),
   documents: refused('is not supported', isEmptyList),
-  kv_transfer_params: refused(internal),
-  ec_transfer_params: refused(internal),
-  data_parallel_rank: refused(internal),
+  kv_transfer_params: refused(INTERNAL),
+  ec_transfer_params: refused(INTERNAL),
+  data_parallel_rank: refused(INTERNAL),
   nvext: refused('is an extension of another server'),
   vllm_xargs: refused('reaches into an engine past Busbar', isEmptyObject),
-  user: ignored('no per-user state is kept'),
-  metadata: ignored('answers are not stored'),
-  store: ignored('answers are not stored'),
-  service_tier: ignored('there is one tier'),
-  safety_identifier: ignored('no per-user state is kept'),
-  prompt_cache_key: ignored('the router finds cached prefixes by their content'),
-  prompt_cache_retention: ignored('the prefix cache keeps what was used last'),
-  parallel_tool_calls: ignored('tool calls are not parsed'),
-  reasoning_effort: ignored('set it through chat_template_kwargs'),
-  verbosity: ignored('has no meaning for open models'),
-  priority: ignored('all requests are equal'),
-  request_id: ignored('ids are made by the server; X-Request-Id is echoed'),
-  spaces_between_special_tokens: ignored('special tokens are never shown'),
+  priority: refused('all requests are equal', (value) => value === 0),
+  verbosity: refused('is not supported', (value) => value === 'medium'),
+  include_reasoning: refused('reasoning is a part of the text', isTrue),
+  thinking_token_budget: refused('is not supported'),
+  length_penalty: refused('beam search is not supported', (value) => value === 1),
+  early_stopping: refused('beam search is not supported', isFalse),
+  mm_processor_kwargs: refused('only text is supported', isEmptyObject),
+  media_io_kwargs: refused('only text is supported', isEmptyObject),
+  user: ignored('no per-user state is kept', 'a text'),
+  metadata: ignored('answers are not stored', 'an object'),
+  store: ignored('answers are not stored', 'true or false'),
+  service_tier: ignored('there is one tier', 'a text'),
+  safety_identifier: ignored('no per-user state is kept', 'a text'),
+  prompt_cache_key: ignored('the router finds cached prefixes by their content', 'a text'),
+  prompt_cache_retention: ignored('the prefix cache keeps what was used last', 'a text'),
+  parallel_tool_calls: ignored('tool calls are not parsed', 'true or false'),
+  request_id: ignored('ids are made by the server; X-Request-Id is echoed', 'a text'),
+  spaces_between_special_tokens: ignored('special tokens are never shown', 'true or false'),
 };
 
 const RULES = new Map(Object.entries(FIELD_RULES));
 
-/** The first field of a body that is refused. Null and absent are the same. */
-export function findRefusedField(body: Record<string, unknown>): Problem | undefined {
+/** The first field of a body that is refused, or ignored and not even of its type. Null and absent are the same. */
+export function findUnfitField(body: Record<string, unknown>): Problem | undefined {
   for (const key of Object.keys(body)) {
     const value = body[key];
     if (value === null || value === undefined) continue;
     const rule = RULES.get(key);
-    if (rule?.use !== 'refused' || rule.harmless?.(value) === true) continue;
-    return invalid(`\`${key}\`: ${rule.why}.`, key, 'unsupported_parameter');
+    if (rule === undefined) continue;
+    if (rule.use === 'refused' && rule.harmless?.(value) !== true)
+      return unsupported(key, rule.why);
+    if (rule.mustBe !== undefined && !SHAPES[rule.mustBe](value)) {
+      return invalid(`\`${key}\` must be ${rule.mustBe}.`, key);
+    }
   }
   return undefined;
+}
+
+/** A field that is not taken. `why` goes on in the sentence when it begins with a verb. */
+export function unsupported(param: string, why: string): Problem {
+  const joint = why.startsWith('is ') ? ' ' : ': ';
+  return invalid(`\`${param}\`${joint}${why}.`, param, 'unsupported_parameter');
 }

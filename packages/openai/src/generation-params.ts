@@ -1,5 +1,6 @@
 import { limit } from '@busbar/protocol';
 import { z } from 'zod';
+import { seedSchema } from './seed.ts';
 
 const stopText = z.string().min(1).max(limit('stopStringChars'));
 const flag = z.boolean().nullish();
@@ -22,7 +23,7 @@ export const sharedFields = {
   stream_options: z
     .object({ include_usage: flag, continuous_usage_stats: z.literal(false).nullish() })
     .nullish(),
-  seed: z.int().nullish(),
+  seed: seedSchema.nullish(),
   presence_penalty: z.number().min(-2).max(2).nullish(),
   frequency_penalty: z.number().min(-2).max(2).nullish(),
   repetition_penalty: z.number().positive().nullish(),

@@ -7,5 +7,6 @@ export type { GenerationParams, SamplingParams } from './generation-params.ts';
 export { parseJsonObject } from './json-body.ts';
 export { type ModelEntry, modelBody, modelListBody } from './models.ts';
 export { type Checked, errorBody, invalid, type Problem, type ProblemType } from './problem.ts';
+export { candidateSeed } from './seed.ts';
 export { StopMatcher } from './stop-matcher.ts';
 export type { Usage, UsageTokens } from './usage.ts';

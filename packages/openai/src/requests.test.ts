@@ -71,8 +71,21 @@ test('mistakes are 400 and name the field in our own words', () => {
     [{ logit_bias: { x: 1 } }, 'logit_bias'],
     [{ logit_bias: { 5: 101 } }, 'logit_bias'],
     [{ seed: 1.5 }, 'seed'],
+    [{ seed: 1e19 }, 'seed'],
+    [{ seed: '7' }, 'seed'],
     [{ kv_transfer_params: { remote_host: 'h' } }, 'kv_transfer_params'],
     [{ chat_template: '{{ x }}' }, 'chat_template'],
+    [{ user: 4 }, 'user'],
+    [{ user: { a: 1 } }, 'user'],
+    [{ metadata: 'x' }, 'metadata'],
+    [{ store: 'yes' }, 'store'],
+    [{ service_tier: 1 }, 'service_tier'],
+    [{ priority: 'x' }, 'priority'],
+    [{ priority: 5 }, 'priority'],
+    [{ verbosity: 'high' }, 'verbosity'],
+    [{ include_reasoning: false }, 'include_reasoning'],
+    [{ thinking_token_budget: 100 }, 'thinking_token_budget'],
+    [{ reasoning_effort: 3 }, 'reasoning_effort'],
     [{ chat_template_kwargs: { messages: [] } }, 'chat_template_kwargs'],
     [{ chat_template_kwargs: JSON.parse('{"__proto__":{"a":1}}') }, 'chat_template_kwargs'],
     [{ chat_template_kwargs: [] }, 'chat_template_kwargs'],
@@ -141,6 +154,34 @@ test('no field that would steer KV or workers is taken, wherever servers look fo
     vllm_xargs: {},
     extra_body: { top_k: 1 },
   });
+});
+
+test('a refusal is a sentence', () => {
+  const cases: [Record<string, unknown>, string][] = [
+    [
+      { kv_transfer_params: {} },
+      '`kv_transfer_params` is set by Busbar itself and never taken from clients.',
+    ],
+    [{ chat_template: 'x' }, "`chat_template`: only the model's own template is used."],
+    [{ bad_words: ['x'] }, '`bad_words` is not supported.'],
+    [{ user: 4 }, '`user` must be a text.'],
+  ];
+  for (const [fields, message] of cases) assert.equal(chatProblem(fields).message, message);
+});
+
+test('hints are taken, and the effort goes to the template like any variable', () => {
+  const { templateVariables } = chat({
+    service_tier: 'auto',
+    store: false,
+    metadata: { a: 'b' },
+    priority: 0,
+    verbosity: 'medium',
+    reasoning_effort: 'low',
+    chat_template_kwargs: { enable_thinking: true },
+  });
+  assert.deepEqual(templateVariables, { reasoning_effort: 'low', enable_thinking: true });
+  const own = chat({ reasoning_effort: 'low', chat_template_kwargs: { reasoning_effort: 'high' } });
+  assert.deepEqual(own.templateVariables, { reasoning_effort: 'high' });
 });
 
 test('null is the same as absent and harmless values of refused fields pass', () => {

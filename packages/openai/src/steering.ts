@@ -1,5 +1,6 @@
+import { INTERNAL, unsupported } from './field-rules.ts';
 import { isObject } from './json-body.ts';
-import { invalid, type Problem } from './problem.ts';
+import type { Problem } from './problem.ts';
 
 /**
  * Beginnings of the names under which inference servers take orders about where KV comes from, goes to, or which of their processes
@@ -45,8 +46,7 @@ export function findSteering(body: Record<string, unknown>): Problem | undefined
       const name = bare(key);
       const param = level.prefix + key;
       if (STEERING.some((start) => name.startsWith(start))) {
-        const message = `\`${shown(param)}\`: is set by Busbar itself and never taken from clients.`;
-        return invalid(message, shown(param), 'unsupported_parameter');
+        return unsupported(shown(param), INTERNAL);
       }
       if (ENVELOPES.includes(name) && isObject(value)) {
         open.push({ prefix: `${param}.`, fields: value });

@@ -64,6 +64,8 @@ const routeReplySchema = z.discriminatedUnion('kind', [
       'ROUTER_QUEUE_FULL',
       /** No worker became free while the request could wait. */
       'ROUTER_DEADLINE',
+      /** Workers of the model have leases, and none gave a sign of life while the request could wait. */
+      'ROUTER_WORKERS_SILENT',
       /** No worker can ever hold the request: its context or its cache is too small. */
       'ROUTER_NO_CAPACITY',
       /** The mode of disaggregation is strict and no pair of workers can serve the request. */

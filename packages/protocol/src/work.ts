@@ -2,6 +2,8 @@ import { z } from 'zod';
 import { decodeFrame, encodeFrame, ProtocolError, parse } from './frame.ts';
 import { kvSourceSchema } from './transfer.ts';
 
+const INT64 = 2 ** 63;
+
 const samplingSchema = z.object({
   temperature: z.number().min(0).max(2).optional(),
   topP: z.number().min(0).max(1).optional(),
@@ -10,7 +12,8 @@ const samplingSchema = z.object({
   presencePenalty: z.number().min(-2).max(2).optional(),
   frequencyPenalty: z.number().min(-2).max(2).optional(),
   repetitionPenalty: z.number().positive().optional(),
-  seed: z.int().optional(),
+  /** An integer that fits into 64 bits. Above 2^53 it has lost digits, and stays what it is. */
+  seed: z.number().refine(Number.isInteger).gt(-INT64).lt(INT64).optional(),
   logitBias: z.record(z.string(), z.number()).optional(),
 });
 export type Sampling = z.infer<typeof samplingSchema>;

@@ -265,7 +265,7 @@ class Core implements RouterCore {
     this.#drain(nowMs, effects);
     for (const waiting of this.#queue.entries()) {
       const isServed = this.#table.pool(waiting.event.request.model) !== undefined;
-      if (this.#queue.isDue(waiting, isServed, nowMs)) this.#expire(waiting, isServed, effects);
+      if (this.#queue.isDue(waiting, isServed, nowMs)) this.#expire(waiting, nowMs, effects);
       else this.#alarm.ask(waiting.deadlineMs, effects);
     }
     const oldestMs = this.#ledger.oldestMs;
@@ -370,9 +370,12 @@ class Core implements RouterCore {
     }
   }
 
-  #expire({ event, refusal }: Waiting, isServed: boolean, effects: RouterEffect[]): void {
+  #expire({ event, refusal }: Waiting, nowMs: number, effects: RouterEffect[]): void {
     this.#queue.remove(event.key);
-    effects.push(rejectLate(event.key, refusal, isServed));
+    const pool = this.#table.pool(event.request.model);
+    const sinceMs = nowMs - this.#config.loadSilenceMs;
+    const isHeard = pool?.rows.some(({ heardMs }) => heardMs >= sinceMs) === true;
+    effects.push(rejectLate(event.key, refusal, { isServed: pool !== undefined, isHeard }));
   }
 }
 

@@ -221,18 +221,25 @@ suite('admission', () => {
     assert.equal(replyOf(tick(11_000)), undefined);
     assert.equal(replyOf(tick(14_499)), undefined);
     const late = replyOf(tick(14_500));
-    assert.equal(late?.kind === 'reject' && late.code, 'ROUTER_DEADLINE');
+    assert.equal(late?.kind === 'reject' && late.code, 'ROUTER_WORKERS_SILENT');
   });
 
-  test('does not lengthen the wait for anything but silence', () => {
-    const bench = benchOf({ queueWaitMs: 1_000 });
-    bench.nowMs = 1_000;
-    const excluded = { excluded: THREE, deadlineMs: 60_000 };
-    assert.equal(replyOf(bench.ask(chain('a', 4), excluded)), undefined);
-    bench.nowMs = 2_000;
-    const reply = replyOf(bench.run(bench.core.onTick(bench.nowMs)));
-    assert.equal(reply?.kind === 'reject' && reply.message, 'no worker became free in time');
-  });
+  for (const [state, isHeard, code] of [
+    ['here', true, 'ROUTER_DEADLINE'],
+    ['silent', false, 'ROUTER_WORKERS_SILENT'],
+  ] as const) {
+    test(`waits no longer for workers that failed it, and says whether they are ${state}`, () => {
+      const bench = benchOf({ queueWaitMs: 1_000 });
+      bench.nowMs = 1_000;
+      const excluded = { excluded: THREE, deadlineMs: 60_000 };
+      assert.equal(replyOf(bench.ask(chain('a', 4), excluded)), undefined);
+      bench.nowMs = 1_900;
+      if (isHeard) bench.load('w2');
+      bench.nowMs = 2_000;
+      const reply = replyOf(bench.run(bench.core.onTick(bench.nowMs)));
+      assert.equal(reply?.kind === 'reject' && reply.code, code);
+    });
+  }
 
   test('waits for the first sync of a new worker', () => {
     const bench = new Bench();
@@ -254,7 +261,7 @@ suite('admission', () => {
     assert.ok(wakes.includes(1_450), 'an answer in time for the asker');
     bench.nowMs = 1_450;
     const first = replyOf(bench.run(bench.core.onTick(bench.nowMs)));
-    assert.equal(first?.kind === 'reject' && first.code, 'ROUTER_DEADLINE');
+    assert.equal(first?.kind === 'reject' && first.code, 'ROUTER_WORKERS_SILENT');
     for (const id of THREE) bench.run(bench.core.onWorkerLeft(id, bench.nowMs));
     bench.nowMs = 2_000;
     const second = replyOf(bench.run(bench.core.onTick(bench.nowMs)));

@@ -53,15 +53,22 @@ export function rejectForGood(
   }
 }
 
-/** The answer to a request that waited in vain. */
-export function rejectLate(key: number, refusal: Refusal, isServed: boolean): RouterEffect {
+/**
+ * The answer to a request that waited in vain. `isServed`: its model has workers; `isHeard`: one of them gives signs of life. Only
+ * then is it a matter of load, also for a request that did not wait for silence but had failed on every worker before.
+ */
+export function rejectLate(
+  key: number,
+  refusal: Refusal,
+  { isServed, isHeard }: { isServed: boolean; isHeard: boolean },
+): RouterEffect {
   if (!isServed) return reject(key, 'ROUTER_NO_WORKERS', 'the last worker of this model left');
   const lacksPrefill =
     refusal === 'prefill-unavailable' || refusal === 'no-pair' || refusal === 'no-prefill';
   if (lacksPrefill) return reject(key, 'ROUTER_NO_PAIR', 'no prefill worker became free in time');
-  const message =
-    refusal === 'silent' ? 'no worker was heard of in time' : 'no worker became free in time';
-  return reject(key, 'ROUTER_DEADLINE', message);
+  return isHeard
+    ? reject(key, 'ROUTER_DEADLINE', 'no worker became free in time')
+    : reject(key, 'ROUTER_WORKERS_SILENT', 'no worker was heard of in time');
 }
 
 function final(key: number, message: string): RouterEffect {

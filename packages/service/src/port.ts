@@ -23,6 +23,8 @@ export interface ServiceContext {
   registry: Registry;
   /** Publishes a CloudEvent on `event.<kind>`; never throws. */
   publishEvent(kind: EventKind, subject: string, data: Record<string, unknown>): void;
+  /** For events of every request: as `publishEvent`, but only while somebody listens; `data` is not called otherwise. */
+  offerEvent(kind: EventKind, subject: string, data: () => Record<string, unknown>): void;
   /** What `/ready` says now: the service's own checks, the bus and the lease. */
   readiness(): Readiness;
   /** Fires when the process is to stop, also while `create` still runs: a start that takes long ends then and rejects. */

@@ -14,7 +14,7 @@ import type { Registry } from 'prom-client';
 import { type AdminServer, startAdminServer } from './admin-server.ts';
 import type { BaseConfig } from './base-config.ts';
 import { logBusChanges } from './connect.ts';
-import { createEventPublisher } from './events.ts';
+import { EventPublisher } from './events.ts';
 import type { Readiness, Service, ServiceContext, ServiceFactory } from './port.ts';
 import { shellChecks, summarize } from './readiness.ts';
 import { type Registration, register } from './registration.ts';
@@ -91,7 +91,7 @@ export async function startShell<Config extends BaseConfig>(
     log,
     tracer,
     registry,
-    publishEvent: eventsOf(options, epoch),
+    ...eventsOf(options, epoch),
     readiness,
     stopping: AbortSignal.any([stopping.signal, ...(options.stopping ? [options.stopping] : [])]),
     reportStart: (detail) => {
@@ -125,8 +125,8 @@ export async function startShell<Config extends BaseConfig>(
 function eventsOf(
   { role, id, config, bus, log }: Omit<ShellOptions<BaseConfig>, 'create'>,
   epoch: number,
-): ServiceContext['publishEvent'] {
-  return createEventPublisher({
+): Pick<ServiceContext, 'publishEvent' | 'offerEvent'> {
+  const events = new EventPublisher({
     bus,
     subjects: createSubjects(config.namespace),
     clock: systemClock,
@@ -134,6 +134,10 @@ function eventsOf(
     source: `/busbar/${config.namespace}/${role}/${id}`,
     epoch,
   });
+  return {
+    publishEvent: (kind, subject, data) => events.publish(kind, subject, data),
+    offerEvent: (kind, subject, data) => events.offer(kind, subject, data),
+  };
 }
 
 function startAdmin(

@@ -44,6 +44,7 @@ export function createTestContext(role: Role, bus: Bus, id = `${role}-test`): Te
     tracer: NOOP_TRACER,
     registry: createRegistry({ role, id }),
     publishEvent: (kind, subject, data) => void events.push({ kind, subject, data }),
+    offerEvent: (kind, subject, data) => void events.push({ kind, subject, data: data() }),
     stopping: new AbortController().signal,
     reportStart: () => {},
     readiness: () => summarize({ role, id, state: 'ready' }, []),

@@ -149,6 +149,7 @@ export class AnswerHandler {
       : new JsonSink(response, head, prompts.length * params.candidates);
     const generation = new Generation(
       {
+        id: head.id,
         model: model.card.name,
         lora,
         params,

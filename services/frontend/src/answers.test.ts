@@ -118,6 +118,40 @@ test('candidates interleave under one id; seeds differ; each has its own booking
   assert.equal(new Set(events.map((event) => event.id)).size, 1);
 });
 
+test('a seed of 64 bits reaches the worker, and the candidates have different ones', async () => {
+  const body = `{"model":"m","messages":[{"role":"user","content":"hi"}],"seed":9223372036854775807,"n":2}`;
+  assert.equal((await stack.post(body)).status, 200);
+  const works = stack.workers[0]!.works.slice(-2);
+  const seeds = works.map(({ header }) => BigInt(JSON.stringify(header.sampling.seed)));
+  assert.equal(new Set(seeds).size, 2);
+  for (const seed of seeds) assert.ok(seed > 2n ** 62n && seed < 2n ** 63n, String(seed));
+});
+
+test('every request that ends is an event with its sizes and none of its text', async () => {
+  const told = stack.context.events;
+  const toldBefore = told.length;
+  const answer = await answerOf(stack.chat({ max_tokens: 9 }));
+  await until(() => told.length === toldBefore + 1);
+  const { kind, subject, data } = told.at(-1)!;
+  assert.deepEqual([kind, subject], ['request.completed', answer.id]);
+  const { ttftMs, durationMs, ...sizes } = data;
+  assert.ok(Number(ttftMs) >= 0 && Number(durationMs) >= Number(ttftMs));
+  assert.deepEqual(sizes, {
+    model: 'm',
+    outcome: 'completed',
+    candidates: 1,
+    promptTokens: '<user>hi<assistant>'.length,
+    cachedTokens: 3,
+    outputTokens: 3,
+  });
+  stack.route = () => ({ kind: 'reject', code: 'ROUTER_QUEUE_FULL', message: 'full' });
+  assert.equal((await stack.chat()).status, 429);
+  stack.route = undefined;
+  await until(() => told.length === toldBefore + 2);
+  const { outcome, errorCode, outputTokens } = told.at(-1)!.data;
+  assert.deepEqual([outcome, errorCode, outputTokens], ['rejected', 'queue_full', 0]);
+});
+
 test('several prompts, each with its own index', async () => {
   const body = { model: 'm', prompt: ['one', 'two'], n: 2 };
   const response = await stack.post(body, { path: '/v1/completions' });

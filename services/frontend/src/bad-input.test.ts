@@ -41,6 +41,13 @@ test('every mistake gets the envelope, the right status and reaches no router', 
   assert.deepEqual([unknown.param, unknown.code], ['model', 'model_not_found']);
   const text = { headers: { 'content-type': 'text/plain' } };
   assert.equal((await refusal(await stack.chat({}, text), 415)).code, 'unsupported_media_type');
+  for (const [charset, status] of [
+    ['iso-8859-1', 415],
+    ['"UTF-8"', 400],
+  ] as const) {
+    const headers = { 'content-type': `application/json; charset=${charset}` };
+    await refusal(await stack.post('{', { headers }), status);
+  }
   await refusal(await fetch(`${stack.url}/v1/nope`), 404);
   const method = await fetch(`${stack.url}/v1/chat/completions`);
   assert.equal(method.headers.get('allow'), 'POST');
@@ -98,6 +105,8 @@ test('too long is told before a worker is asked; an omitted max_tokens is what i
   const prompt = { model, prompt: [999] };
   const error = await refusal(await stack.post(prompt, { path: '/v1/completions' }), 400);
   assert.match(error.message, /999/);
+  const stops = await refusal(await chat('x', { stop_token_ids: [1, 1e9] }), 400);
+  assert.deepEqual([stops.param, /1000000000/.test(stops.message)], ['stop_token_ids', true]);
 });
 
 test('small bodies that mean huge work: refused with little work', async () => {

@@ -13,7 +13,7 @@ const decoder = new TextDecoder('utf-8', { fatal: true });
 let openBytes = 0;
 
 /**
- * Reads a JSON body as text. Problems: 415 for another type or a compressed body, 413 above the limit (the rest is
+ * Reads a JSON body as text. Problems: 415 for another type or charset or a compressed body, 413 above the limit (the rest is
  * thrown away unread up to `DRAIN_FACTOR` limits), 400 for bytes that are not UTF-8. Undefined when the client left before the end.
  * Rejects with FRONTEND_FULL when the bodies that are being read take too much memory together.
  */
@@ -21,6 +21,10 @@ export function readBody(request: IncomingMessage): Promise<Checked<string> | un
   const type = request.headers['content-type'];
   if (type !== undefined && !/^application\/(?:[a-z0-9.-]+\+)?json\s*(?:;|$)/i.test(type)) {
     return Promise.resolve(unsupported('The content type must be application/json.'));
+  }
+  const charset = /;\s*charset\s*=\s*"?([^\s;"]*)/i.exec(type ?? '')?.[1];
+  if (charset !== undefined && !/^(?:utf-?8|us-ascii)$/i.test(charset)) {
+    return Promise.resolve(unsupported('The charset must be UTF-8.'));
   }
   const encoding = request.headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity') {

@@ -1,5 +1,5 @@
 import type { AppError } from '@busbar/base';
-import { type GenerationParams, StopMatcher } from '@busbar/openai';
+import { candidateSeed, type GenerationParams, StopMatcher } from '@busbar/openai';
 import type { Sampling, StreamDelta } from '@busbar/protocol';
 import type { Detokenizer } from '@busbar/tokenizer';
 import type { Generation } from './generation.ts';
@@ -65,11 +65,10 @@ export class Candidate implements StreamOwner {
     this.detokenizer = detokenizer;
     this.stops = new StopMatcher(params.stop);
     const { seed } = params.sampling;
-    const ownSeed = seed === undefined ? undefined : seed + (index % params.candidates);
     this.sampling =
-      ownSeed === undefined || !Number.isSafeInteger(ownSeed)
+      seed === undefined
         ? params.sampling
-        : { ...params.sampling, seed: ownSeed };
+        : { ...params.sampling, seed: candidateSeed(seed, index % params.candidates) };
   }
 
   get workerId(): string | undefined {

@@ -12,6 +12,7 @@ import { LifePublisher } from './life-publisher.ts';
 import type { FrontendMetrics } from './metrics.ts';
 import { repeatAfterOutages } from './outage-repeats.ts';
 import { PlacementClient } from './placement-client.ts';
+import { requestEventData } from './request-event.ts';
 import { SplitRunner } from './split-runner.ts';
 import { Streams } from './streams.ts';
 import { decodeHeader } from './work-header.ts';
@@ -186,6 +187,9 @@ export class Dispatcher implements GenerationHost {
     if (outcome === 'completed') this.#metrics.promptTokens(promptTokens, cachedTokens);
     const nowMs = this.#context.clock.monotonicMs();
     this.#metrics.requestEnded(outcome, (nowMs - generation.receivedAtMs) / 1_000);
+    this.#context.offerEvent('request.completed', generation.id, () =>
+      requestEventData(generation, outcome, nowMs),
+    );
     if (this.#generations.size === 0) this.#idle?.();
   }
 

@@ -54,6 +54,7 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
   ROUTER_NO_CAPACITY: unavailable('no_capacity'),
   ROUTER_NO_PAIR: unavailable('no_pair'),
   ROUTER_QUEUE_FULL: busy('queue_full', 'Too many requests are waiting.'),
+  ROUTER_WORKERS_SILENT: unavailable('no_workers', 'No worker of this model answers.'),
   ROUTER_DEADLINE: busy('queue_timeout', 'No worker became free in time.'),
   ROUTER_BAD_REQUEST: badRequest('invalid_value'),
   WORKER_FULL: busy('workers_full', 'All workers of this model are full.'),

@@ -22,6 +22,8 @@ export interface GenerationHost {
 
 /** One HTTP request while it is answered: all its candidates and where their text goes. */
 export class Generation {
+  /** `id` of the answer. */
+  readonly id: string;
   readonly model: string;
   /** Adapter of the model that answers. */
   readonly lora: string | undefined;
@@ -29,6 +31,10 @@ export class Generation {
   readonly candidates: Candidate[] = [];
   readonly traceparent: string | undefined;
   readonly receivedAtMs: number;
+  /** When the first token of any candidate came. */
+  firstTokenAtMs: number | undefined;
+  /** Code of the error that ended the answer, as the client saw it. */
+  errorCode: string | undefined;
   readonly #sink: AnswerSink;
   readonly #host: GenerationHost;
   readonly #prompts: readonly Prompt[];
@@ -37,6 +43,7 @@ export class Generation {
 
   constructor(
     options: {
+      id: string;
       model: string;
       lora: string | undefined;
       params: GenerationParams;
@@ -48,6 +55,7 @@ export class Generation {
     },
     host: GenerationHost,
   ) {
+    this.id = options.id;
     this.model = options.model;
     this.lora = options.lora;
     this.params = options.params;
@@ -76,6 +84,7 @@ export class Generation {
       candidate.cachedTokens = delta.cachedTokens;
     }
     if (candidate.position === 0 && delta.tokens.length > 0) {
+      this.firstTokenAtMs ??= nowMs;
       this.#host.firstDelta(candidate, nowMs);
     }
     candidate.position += delta.tokens.length;
@@ -104,6 +113,7 @@ export class Generation {
   /** The answer ends with an error; all candidates stop. */
   fail(error: AppError): void {
     const problem = problemOf(error);
+    if (!this.#isOver) this.errorCode = problem.code ?? undefined;
     this.#stopAll(problem.status < 500 ? 'rejected' : 'failed', () => this.#sink.fail(problem));
   }
 

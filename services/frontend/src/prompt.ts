@@ -93,16 +93,20 @@ function finishPrompt(
   if (room < 1 || maxTokens > room) {
     return { ok: false, problem: tooLong(tokens.length, contextTokens, params, field) };
   }
-  for (const id of tokens) {
-    if (id >= tokenizer.vocabularySize) {
-      const message = `Token id ${id} is not in the vocabulary of the model.`;
-      return { ok: false, problem: invalid(message, field) };
-    }
+  const { vocabularySize } = tokenizer;
+  for (const id of tokens) if (id >= vocabularySize) return unknownToken(id, field);
+  for (const id of params.stopTokenIds) {
+    if (id >= vocabularySize) return unknownToken(id, 'stop_token_ids');
   }
   return {
     ok: true,
     value: { tokens, hashes: hasher.hash(tokens), maxTokens },
   };
+}
+
+function unknownToken(id: number, field: string): Checked<Prompt> {
+  const message = `Token id ${id} is not in the vocabulary of the model.`;
+  return { ok: false, problem: invalid(message, field) };
 }
 
 function tooLong(

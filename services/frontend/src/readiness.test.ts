@@ -88,6 +88,16 @@ test('a router that hears of a new worker late does not make the first request f
     const busy = await stack.chat();
     assert.equal(busy.status, 429);
     assert.ok(busy.headers.get('retry-after'));
+    const message = 'no worker was heard of in time';
+    let silences = 0;
+    stack.route = () => {
+      silences++;
+      return { kind: 'reject', code: 'ROUTER_WORKERS_SILENT', message };
+    };
+    const silent = await stack.chat();
+    assert.equal(silent.status, 503, 'workers that are dead are no fault of the client');
+    assert.equal((await answerOf(silent)).error.code, 'no_workers');
+    assert.equal(silences, 1, 'the router has waited long enough');
   } finally {
     await stack.stop();
   }

@@ -22,6 +22,7 @@ export function scriptedCandidate(): Candidate {
   const prompt = { tokens: new Uint32Array(8), hashes: new Uint32Array(4), maxTokens: 10 };
   const generation = new Generation(
     {
+      id: 'chatcmpl-test',
       model: 'm',
       lora: undefined,
       params,

@@ -1,5 +1,5 @@
 import type { Bus } from '@busbar/bus';
-import { createSubjects, decodeCloudEvent } from '@busbar/protocol';
+import { createSubjects, decodeCloudEvent, EVENT_KINDS } from '@busbar/protocol';
 import type { CliContext } from '../context.ts';
 import { endEngineGroups } from '../engine-groups.ts';
 import { eventLine } from '../event-line.ts';
@@ -56,10 +56,11 @@ async function endEngines({ terminal }: CliContext, { process }: Exit): Promise<
 
 function tellEvents(context: CliContext, stack: Stack, bus: Bus): void {
   const subjects = createSubjects(stack.state.namespace);
-  bus.subscribe(subjects.eventAll, (message) => {
-    const event = decodeCloudEvent(message.data);
-    // One line for each request would bury what matters.
-    if (event.type !== 'busbar.request.completed')
-      context.terminal.line(eventLine(event, context.terminal));
-  });
+  for (const kind of EVENT_KINDS) {
+    // One line for each request would bury what matters, and nobody sends them while nobody listens.
+    if (kind === 'request.completed') continue;
+    bus.subscribe(subjects.event(kind), (message) =>
+      context.terminal.line(eventLine(decodeCloudEvent(message.data), context.terminal)),
+    );
+  }
 }
