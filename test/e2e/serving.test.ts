@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { connectNats } from '@busbar/bus';
+import { createSubjects, decodeCloudEvent } from '@busbar/protocol';
+import { waitFor } from '@busbar/testkit';
 import { Cluster, words } from './cluster.ts';
 
 let cluster: Cluster;
@@ -19,6 +22,31 @@ test('a streamed chat: one answer, one finish, usage, [DONE]', async () => {
   assert.equal(chat.done, true);
   assert.equal(chat.usage?.completion_tokens, 12);
   assert.equal(chat.usage.total_tokens, chat.usage.prompt_tokens + 12);
+});
+
+test('who listens to request.completed hears of each answer', async () => {
+  await cluster.chat('nobody listens yet', { max_tokens: 1 });
+  const bus = await connectNats({ url: cluster.nats.url, name: 'test' });
+  try {
+    const sizes: unknown[] = [];
+    bus.subscribe(createSubjects('e2e').event('request.completed'), ({ data }) => {
+      sizes.push(decodeCloudEvent(data).data['outputTokens']);
+    });
+    await bus.flush();
+    const hears = async (tokens: number): Promise<boolean> => {
+      await cluster.chat('hello', { max_tokens: tokens });
+      await bus.flush();
+      return sizes.includes(tokens);
+    };
+    await waitFor(() => hears(2), 5_000, 'the first event');
+    await waitFor(() => hears(3), 5_000, 'a listener that is known');
+    // From now on every one comes: it is known that somebody listens, and each second it is looked anew.
+    const heardBefore = sizes.length;
+    for (let i = 0; i < 10; i++) await cluster.chat('hello', { max_tokens: 4 });
+    await waitFor(() => Promise.resolve(sizes.length >= heardBefore + 10), 5_000, 'ten more');
+  } finally {
+    await bus.close();
+  }
 });
 
 test('equal requests give equal text, streamed or not', async () => {
