@@ -78,7 +78,8 @@ test('a split request gives the text of a whole one', async (t: TestContext) => 
     t.diagnostic(`${split.usage?.prompt_tokens} tokens: ${ms.toFixed(0)} ms`);
   }
   const splits = await stack.metric(stack.ofRole('router').adminUrl, 'busbar_router_splits_total');
-  assert.equal(splits, 3);
+  // A try that the busy machine ends is split again with the next; that none was served whole is what the tokens say.
+  assert.ok(splits >= 3, `${splits} splits`);
   // What decode pulled it did not compute.
   const pulled = (await pulledTokens()) - pulledBefore;
   assert.ok(pulled > promptTokenCount * 0.9, `${pulled} of ${promptTokenCount}`);
