@@ -88,7 +88,12 @@ test('a split request gives the text of a whole one', async (t: TestContext) => 
 
 test('prefill and decode on two vLLMs over NIXL give the tokens of one', async (t: TestContext) => {
   const { url } = stack.nats;
-  const client = await ProtocolClient.connect(url, { namespace: NAMESPACE, blockSize: BLOCK_SIZE });
+  const client = await ProtocolClient.connect(url, {
+    namespace: NAMESPACE,
+    blockSize: BLOCK_SIZE,
+    // Two cores with two vLLMs that connect may stand still for longer than the lease of a frontend.
+    leaseTtlMs: ANSWER_MS,
+  });
   try {
     const [prefill, decode] = [stack.ofRole('prefill'), stack.ofRole('decode')];
     const sampling = { temperature: 0 };
