@@ -94,7 +94,6 @@ test('forty chats at once all end well and the ledgers return to zero', async ()
     assert.equal(chat.finish, 'length');
     assert.equal(chat.usage?.completion_tokens, 20);
   }
-  const { waitFor } = await import('@busbar/testkit');
   const [router] = cluster.ofRole('router');
   assert.ok(router);
   await waitFor(
