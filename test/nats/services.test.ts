@@ -3,6 +3,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { limit } from '@busbar/protocol';
 import {
   freePort,
   type ManagedProcess,
@@ -257,7 +258,8 @@ describe('workers and routers on NATS', () => {
     await waitFor(
       async () =>
         (await viewsOf(router!)).some((view) => view.workerId === 'w2' && !view.isAvailable),
-      1_000,
+      // A second for the machine, which may be slow to end the process and to answer.
+      limit('loadSilenceMs') + 1_000,
       'the silence of w2 to be noticed',
     );
     for (let salt = 0; salt < 6; salt++) {
