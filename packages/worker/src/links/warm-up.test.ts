@@ -143,3 +143,24 @@ test('one without an end is given up when its time is over', () =>
     await running;
     await until('both cancels', () => cancels.length === 2);
   }));
+
+test('one whose time ended between its legs begins no second one', () =>
+  withWorkers({ p1: 'nothing', d1: 'nothing' }, async ({ context, works }) => {
+    const stop = new AbortController();
+    const { bus, subjects } = context;
+    // Its answer comes first, then the end of the time, then the acknowledgement.
+    bus.subscribe(subjects.work('p2'), (message) => {
+      const { streamId, frontendId } = decodeWork(message.data).header;
+      const last = { streamId, position: 0, tokens: Uint32Array.of(7), finish: 'length' as const };
+      const deltas = [{ ...last, transfer: TRANSFER }];
+      bus.publish(subjects.tokens(frontendId, 'p2'), encodeTokenBatch({ sequence: 1, deltas }));
+      setTimeout(() => {
+        stop.abort();
+        message.respond(encodeWorkAck({ kind: 'accepted' }));
+      }, 20);
+    });
+    await assert.rejects(createWarmUp(context, OWN)({ ...PEER, id: 'p2' }, stop.signal), {
+      name: 'AbortError',
+    });
+    assert.equal(works.length, 0);
+  }));

@@ -92,6 +92,8 @@ class WarmUp {
     leg: Pick<WorkHeader, 'streamId' | 'stageKv' | 'kvSource'>,
     signal: AbortSignal,
   ): Promise<StreamDelta> {
+    // A signal that fired between the legs tells nobody any more, and the wait for an end would have no limit.
+    signal.throwIfAborted();
     const { bus, subjects } = this.#context;
     const header: WorkHeader = {
       ...leg,
