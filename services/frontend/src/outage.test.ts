@@ -4,23 +4,11 @@ import { MemoryNetwork } from '@busbar/bus';
 import type { RouteReply } from '@busbar/protocol';
 import { createSubjects, decodeCancel, limit } from '@busbar/protocol';
 import { DecisionHoldings } from './decision-holdings.ts';
-import { answerOf, type Script, ScriptedStack, until } from './scripted-stack.testing.ts';
+import { answerOf, type Script, until, withStack } from './scripted-stack.testing.ts';
 import { WorkSender } from './work-sender.ts';
 
 const nothing: Script = () => {};
 const PLACE = { kind: 'place', routerId: 'r', workerId: 'w', expectedCachedTokens: 0 } as const;
-
-async function withStack(
-  options: Parameters<typeof ScriptedStack.start>[0],
-  run: (stack: ScriptedStack) => Promise<void>,
-): Promise<void> {
-  const stack = await ScriptedStack.start(options);
-  try {
-    await run(stack);
-  } finally {
-    await stack.stop();
-  }
-}
 
 test('after an outage routers hear what is held, and late decisions are given back', () =>
   withStack({ workers: 1, script: nothing }, async (stack) => {

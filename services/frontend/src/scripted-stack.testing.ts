@@ -296,3 +296,16 @@ export async function until(condition: () => boolean, limitMs = 2_000): Promise<
     await sleep(5);
   }
 }
+
+/** Runs `run` with a stack that is stopped afterwards, however it ends. */
+export async function withStack(
+  options: Parameters<typeof ScriptedStack.start>[0],
+  run: (stack: ScriptedStack) => Promise<void>,
+): Promise<void> {
+  const stack = await ScriptedStack.start(options);
+  try {
+    await run(stack);
+  } finally {
+    await stack.stop();
+  }
+}

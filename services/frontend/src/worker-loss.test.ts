@@ -2,22 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limit } from '@busbar/protocol';
-import { answerOf, eventsOf, type Script, ScriptedStack, until } from './scripted-stack.testing.ts';
+import { answerOf, eventsOf, type Script, until, withStack } from './scripted-stack.testing.ts';
 
 const nothing: Script = () => {};
 const firstOnly: Script = (worker, { streamId }) => worker.emit(streamId, 'a');
-
-async function withStack(
-  options: Parameters<typeof ScriptedStack.start>[0],
-  run: (stack: ScriptedStack) => Promise<void>,
-): Promise<void> {
-  const stack = await ScriptedStack.start(options);
-  try {
-    await run(stack);
-  } finally {
-    await stack.stop();
-  }
-}
 
 test('nobody listens at the chosen worker: another one answers at once', () =>
   withStack({ workers: 2 }, async (stack) => {
