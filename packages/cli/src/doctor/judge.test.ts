@@ -193,13 +193,13 @@ test('what an engine would meet on this machine', () => {
 });
 
 test('a vLLM that cannot be told is a warning, and a command that workers refuse a fault', () => {
-  const seen = (isRefused: boolean): Finding[] =>
+  const judged = (isRefused: boolean): Finding[] =>
     bad({ host: { findings: [], hasModel: false, command: { problem: 'odd.', isRefused } } });
-  const [unknown] = seen(false);
+  const [unknown] = judged(false);
   assert.deepEqual([unknown?.name, unknown?.verdict, unknown?.detail], ['vLLM', 'warn', 'odd']);
   assert.match(unknown?.advice ?? '', /--enable-scale-out/);
   assert.deepEqual(
-    seen(true).map(({ verdict }) => verdict),
+    judged(true).map(({ verdict }) => verdict),
     ['fail'],
   );
 });

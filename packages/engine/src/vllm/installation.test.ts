@@ -162,6 +162,18 @@ test('"uv run" takes the environment of the project', async () => {
   assert.equal(await versionOf(['uv', 'tool', 'run', 'vllm'], given), undefined);
 });
 
+test('"uv run" looks for the project from the working folder upwards', async () => {
+  environment('project/.venv', '0.33.0');
+  mkdirSync(join(root, 'project/deep/er'), { recursive: true });
+  const before = process.cwd();
+  try {
+    process.chdir(join(root, 'project/deep/er'));
+    assert.equal(await versionOf(['uv', 'run', 'vllm'], envOf(other)), '0.33.0');
+  } finally {
+    process.chdir(before);
+  }
+});
+
 test('CUDA is that of the vLLM behind the wrapper, and of none when that is not known', async () => {
   const look = (command: string[]) => gatherHostFacts({ command, env: envOf(own) });
   const wrapped = await look(['nice', '-n', '10', 'vllm']);
