@@ -119,7 +119,10 @@ function addMockFlags(command: Command): void {
 function addVllmFlags(command: Command): void {
   command
     .optionsGroup('Engine vllm:')
-    .option('--vllm-command <path>', `program that is started (${origins('vllmCommand')})`)
+    .option(
+      '--vllm-command <line>',
+      `what is run with "serve": a program, perhaps with a wrapper before it, in one quoted text (${origins('vllmCommand')})`,
+    )
     .option(
       '--vllm-args <line>',
       `more arguments of "vllm serve", in one quoted text (${origins('vllmArgs')})`,

@@ -44,6 +44,8 @@ const stateSchema = z.object({
   engine: z.string().optional(),
   modelPath: z.string().optional(),
   vllmCommand: z.string().optional(),
+  /** Its engines ran before, and were not started by workers. */
+  isAttached: z.boolean().optional(),
   disaggregation: z.object({ mode: z.string(), isStrict: z.boolean() }).optional(),
   natsUrl: z.string(),
   drainMs: z.int().min(0),

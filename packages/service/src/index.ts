@@ -22,4 +22,5 @@ export type * from './port.ts';
 export { portError } from './port-error.ts';
 export { advertisedHost } from './reachable-host.ts';
 export { runService, type ServiceDefinition } from './run-service.ts';
+export { shellWords } from './shell-words.ts';
 export { systemClock } from './system.ts';

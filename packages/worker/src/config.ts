@@ -66,7 +66,9 @@ const vllmFields = {
   vllmCommand: field
     .text()
     .default(VLLM_DEFAULTS.command)
-    .describe('Program that is run with "serve", and arguments before that, as in a shell'),
+    .describe(
+      'What is run with "serve": a program, perhaps with a wrapper before it (nice -n 10 vllm), quoted as in a shell; nothing is expanded',
+    ),
   vllmArgs: field
     .text()
     .optional()

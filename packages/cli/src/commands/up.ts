@@ -152,6 +152,7 @@ function newState(context: CliContext, options: UpOptions, namespace: string): S
     engine: options.engine,
     ...(options.modelPath === undefined ? {} : { modelPath: options.modelPath }),
     ...(options.vllm?.command === undefined ? {} : { vllmCommand: options.vllm.command }),
+    ...(options.vllm === undefined ? {} : { isAttached: !options.vllm.isStarted }),
     disaggregation: {
       mode: options.disaggregation.mode,
       isStrict: options.disaggregation.isStrict,

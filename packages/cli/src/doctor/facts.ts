@@ -19,8 +19,10 @@ export interface HostView {
   findings: readonly HostFinding[];
   /** A model was named, so that its download locks could be looked for. */
   hasModel: boolean;
-  /** CUDA of the engine and of the driver, in words; absent when no engine was named. */
+  /** CUDA of the engine and of the driver, in words; absent when no engine was named or found. */
   build?: string;
+  /** What is wrong with the command of vLLM; `isRefused` when a worker would not start it. */
+  command?: { problem: string; isRefused: boolean };
 }
 
 /** Everything that the checks look at, gathered once. Judging it is pure. */

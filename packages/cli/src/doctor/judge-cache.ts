@@ -20,7 +20,7 @@ export function judgeProbe({ probe, policy, stack }: Facts): Finding[] {
   }
   if ('tooLong' in probe) {
     const advice =
-      'the API answers, but no prompt that a cache could hold fits: serve the model with a longer context to have this checked';
+      'the API answers, but no prompt that a cache could hold fits: serve the model with a longer context, or smaller blocks, to have this checked';
     return [{ group, name, verdict: 'warn', detail: `not tried: ${probe.tooLong}`, advice }];
   }
   const best = Math.max(0, ...probe.cachedTokens.slice(1));

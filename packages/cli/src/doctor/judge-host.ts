@@ -1,4 +1,4 @@
-import type { Facts } from './facts.ts';
+import type { Facts, HostView } from './facts.ts';
 import type { Finding } from './finding.ts';
 
 const group = 'engines on this machine';
@@ -30,5 +30,16 @@ export function judgeHost({ host }: Facts): Finding[] {
     ...clean('leftover', 'none without a parent'),
     ...(host.hasModel ? clean('lock', 'none is held') : []),
     ...(host.build === undefined ? [] : clean('driver', host.build)),
+    ...judgeCommand(host),
   ];
+}
+
+function judgeCommand({ command }: HostView): Finding[] {
+  if (command === undefined) return [];
+  const { problem, isRefused } = command;
+  const advice = isRefused
+    ? 'quote it as in a shell: workers start nothing until it can be read'
+    : 'its CUDA was not compared with the driver, and workers leave out --enable-scale-out: add it to --vllm-args when this vLLM is 0.30 or newer';
+  const detail = problem.replace(/\.$/, '');
+  return [{ group, name: 'vLLM', verdict: isRefused ? 'fail' : 'warn', detail, advice }];
 }

@@ -192,6 +192,18 @@ test('what an engine would meet on this machine', () => {
   );
 });
 
+test('a vLLM that cannot be told is a warning, and a command that workers refuse a fault', () => {
+  const judged = (isRefused: boolean): Finding[] =>
+    bad({ host: { findings: [], hasModel: false, command: { problem: 'odd.', isRefused } } });
+  const [unknown] = judged(false);
+  assert.deepEqual([unknown?.name, unknown?.verdict, unknown?.detail], ['vLLM', 'warn', 'odd']);
+  assert.match(unknown?.advice ?? '', /--enable-scale-out/);
+  assert.deepEqual(
+    judged(true).map(({ verdict }) => verdict),
+    ['fail'],
+  );
+});
+
 test('what hung while it was looked at is a fault of its own', () => {
   const [finding] = bad({ givenUp: ['reading leases from the bus took longer than 5 s'] });
   assert.equal(finding?.verdict, 'fail');

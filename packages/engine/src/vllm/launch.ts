@@ -4,14 +4,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { GroupChild } from './child-process.ts';
 import { VllmError } from './errors.ts';
 import { judgeHost } from './host-checks.ts';
-import { gatherHostFacts, readVllmVersion } from './host-facts.ts';
+import { gatherHostFacts } from './host-facts.ts';
 import {
   VLLM_DEFAULTS,
   type VllmEngineOptions,
   type VllmPhase,
   type VllmSpawn,
 } from './options.ts';
-import { serveCommand, serveEnv } from './serve-args.ts';
+import { serveCommand, serveEnv, unknownInstallation } from './serve-args.ts';
 import { progressOf, StartLog } from './start-log.ts';
 import type { VllmHttp } from './vllm-http.ts';
 
@@ -38,9 +38,8 @@ export async function launchVllm(
   kvEventsConfig: object | undefined,
   report: Report,
 ): Promise<Launched> {
-  const command = spawn.command[0] ?? VLLM_DEFAULTS.command;
   const host = await gatherHostFacts({
-    command,
+    command: spawn.command,
     modelPath: spawn.modelPath,
     port: { host: spawn.host, port: spawn.port },
     env: spawn.env,
@@ -50,9 +49,11 @@ export async function launchVllm(
     const text = findings.map(({ message, remedy }) => `${message} ${remedy}`).join(' ');
     throw new VllmError('VLLM_HOST', text);
   }
+  const version = host.vllmVersion;
+  if (version === undefined) options.onWarning?.(unknownInstallation(spawn));
   const facts = {
     port: spawn.port === 0 ? await freePort(spawn.host) : spawn.port,
-    version: await readVllmVersion(command, spawn.env),
+    version,
     kvEventsConfig,
     sideChannelPort: await sideChannelPort(options),
     engineId: randomUUID(),

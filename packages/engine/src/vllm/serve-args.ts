@@ -1,6 +1,7 @@
 import { minorOf } from './engine-facts.ts';
 import { VllmError } from './errors.ts';
 import type { VllmEngineOptions, VllmSpawn } from './options.ts';
+import { TOKEN_API_PATHS } from './request-body.ts';
 
 /** What is settled only when the child is about to start. */
 export interface ServeFacts {
@@ -12,6 +13,7 @@ export interface ServeFacts {
   engineId: string;
 }
 
+const SCALE_OUT = '--enable-scale-out';
 const SCALE_OUT_SINCE = 30;
 const OWNED = ['--kv-events-config', '--kv-transfer-config'] as const;
 const CONNECTORS = { nixl: 'NixlConnector', mooncake: 'MooncakeConnector' } as const;
@@ -45,7 +47,7 @@ export function serveCommand(
     wanted.push(['--max-model-len', String(options.contextTokens)]);
   }
   // The flag is an error for older versions, where the route is always there.
-  if ((minorOf(facts.version ?? '') ?? 0) >= SCALE_OUT_SINCE) wanted.push(['--enable-scale-out']);
+  if ((minorOf(facts.version ?? '') ?? 0) >= SCALE_OUT_SINCE) wanted.push([SCALE_OUT]);
   if (facts.kvEventsConfig !== undefined) {
     wanted.push(['--kv-events-config', JSON.stringify(facts.kvEventsConfig)]);
   }
@@ -54,6 +56,22 @@ export function serveCommand(
   }
   const own = wanted.filter(([flag]) => !hasFlag(spawn.args, flag)).flat();
   return [...spawn.command, 'serve', spawn.modelPath, ...own, ...spawn.args];
+}
+
+/** What follows from not knowing which vLLM a command runs, as a sentence for a person. */
+export function unknownInstallation({ command, args }: VllmSpawn): string {
+  const leftOut = hasFlag(args, SCALE_OUT)
+    ? ''
+    : ` ${SCALE_OUT} is left out, because versions before 0.${SCALE_OUT_SINCE} refuse it: add it to the arguments for a newer one.`;
+  return `Which vLLM "${command.join(' ')}" runs cannot be told from its files.${leftOut} Its CUDA is not compared with the driver's.`;
+}
+
+/** Why token ids go the slower way although the engine has the better one, as a sentence for a person. */
+export function closedTokenApi(url: string, isChild: boolean): string {
+  const remedy = isChild
+    ? `add ${SCALE_OUT} to the arguments of vLLM`
+    : `start that vLLM with ${SCALE_OUT}`;
+  return `${url} refuses ${TOKEN_API_PATHS.generate}, so token ids go over ${TOKEN_API_PATHS.completions}, where vLLM makes text of every answer that nobody reads: ${remedy}`;
 }
 
 function transferConfig(

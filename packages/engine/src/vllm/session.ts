@@ -18,7 +18,7 @@ import {
   type VllmSpawn,
 } from './options.ts';
 import { TOKEN_API_PATHS, type TokenApi } from './request-body.ts';
-import { flagValue } from './serve-args.ts';
+import { closedTokenApi, flagValue } from './serve-args.ts';
 import { VllmHttp } from './vllm-http.ts';
 import { workerInfoOf } from './worker-info.ts';
 
@@ -96,7 +96,7 @@ class Opening {
     );
     if (engine.kind === 'attach') await this.#attachKv(http, engine, facts);
     this.#kv?.expectBlocks(facts.blockSize, facts.kvBlocks);
-    const tokenApi = await probeTokenApi(http);
+    const tokenApi = await this.#probeTokenApi(http);
     const info = await workerInfoOf({ ...options, kvEvents: this.#kv !== undefined }, facts, {
       sideChannelPort: this.#launched?.sideChannelPort ?? options.transfer?.port ?? 0,
       engineId: this.#launched?.engineId ?? options.transfer?.engineId,
@@ -183,15 +183,18 @@ class Opening {
     }
   }
 
+  /** From 0.30 the token route is closed without --enable-scale-out; before 0.11 there is none. */
+  async #probeTokenApi(http: VllmHttp): Promise<TokenApi> {
+    // An empty prompt is refused behind the route, so that nothing is computed.
+    const { status } = await http.exchange('POST', TOKEN_API_PATHS.generate, { token_ids: [] });
+    if (status === 403) {
+      this.#options.onWarning?.(closedTokenApi(http.url, this.#launched !== undefined));
+    }
+    return status === 403 || status === 404 || status === 405 ? 'completions' : 'generate';
+  }
+
   #report(phase: Parameters<Report>[0], detail: string): void {
     const elapsedMs = performance.now() - this.#beganMs;
     this.#options.onProgress?.({ phase, elapsedMs, detail });
   }
-}
-
-/** From 0.30 the token route is closed without --enable-scale-out; before 0.11 there is none. */
-async function probeTokenApi(http: VllmHttp): Promise<TokenApi> {
-  // An empty prompt is refused behind the route, so that nothing is computed.
-  const { status } = await http.exchange('POST', TOKEN_API_PATHS.generate, { token_ids: [] });
-  return status === 403 || status === 404 || status === 405 ? 'completions' : 'generate';
 }

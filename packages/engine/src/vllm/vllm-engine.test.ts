@@ -108,6 +108,20 @@ describe('what goes to vLLM', () => {
     assert.match(warnings[0] ?? '', /0\.99\.1 is outside/);
   });
 
+  test('a token route that is closed is a warning with the remedy, once', async () => {
+    const warnings: string[] = [];
+    const onWarning = (message: string): void => void warnings.push(message);
+    const use = async (): Promise<void> => {};
+    await withEngine(use, { hasScaleOut: false }, { onWarning });
+    assert.equal(warnings.length, 1);
+    assert.match(
+      warnings[0] ?? '',
+      /\/v1\/completions.*: start that vLLM with --enable-scale-out$/,
+    );
+    await withEngine(use, {}, { onWarning });
+    assert.equal(warnings.length, 1);
+  });
+
   test('adapters come and go, with the sentence of the engine when they cannot', () =>
     withEngine(async (engine, heard) => {
       await engine.loadLora?.('ad1', '/loras/ad1');

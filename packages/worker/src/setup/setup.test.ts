@@ -10,7 +10,6 @@ import { z } from 'zod';
 import { workerFields } from '../config.ts';
 import { setUpEngine } from './engine-setup.ts';
 import { findModelFolder } from './model-folder.ts';
-import { shellWords } from './shell-words.ts';
 import { unreachableHint } from './transfer-address.ts';
 import { vllmOptions } from './vllm-setup.ts';
 
@@ -21,22 +20,6 @@ const contextOf = (role: 'decode' | 'prefill' = 'decode') =>
 
 const refusesWith = (pattern: RegExp) => (error: unknown) =>
   error instanceof ServiceError && error.code === 'SERVICE_CONFIG' && pattern.test(error.message);
-
-test('arguments are words as in a shell, and no shell sees them', () => {
-  assert.deepEqual(shellWords('X', undefined), []);
-  assert.deepEqual(shellWords('X', `--a 1  --b '{"x": "y z"}' "c \\"d\\"" e\\ f $HOME \`id\` *`), [
-    '--a',
-    '1',
-    '--b',
-    '{"x": "y z"}',
-    'c "d"',
-    'e f',
-    '$HOME',
-    '`id`',
-    '*',
-  ]);
-  assert.throws(() => shellWords('BUSBAR_X', `--a 'open`), refusesWith(/^BUSBAR_X cannot be read/));
-});
 
 test('a model is a folder, or what the cache of the hub has of a name', async () => {
   const home = await mkdtemp(join(tmpdir(), 'busbar-hub-'));

@@ -7,14 +7,13 @@ import {
   type VllmSpawn,
 } from '@busbar/engine';
 import type { WorkerInfo } from '@busbar/protocol';
-import { type ServiceContext, ServiceError } from '@busbar/service';
+import { type ServiceContext, ServiceError, shellWords } from '@busbar/service';
 import { loadTokenizer } from '@busbar/tokenizer';
 import type { WorkerConfig } from '../config.ts';
 import { createCard } from './card.ts';
 import { readModelFiles } from './model-files.ts';
 import { findModelFolder } from './model-folder.ts';
 import type { EngineSetup, Env } from './port.ts';
-import { shellWords } from './shell-words.ts';
 import { StartTeller } from './start-teller.ts';
 import { transferAddress } from './transfer-address.ts';
 

@@ -1,6 +1,6 @@
 import { messageOf } from '@busbar/base';
-import { ServiceError } from '@busbar/service';
 import { split } from 'shlex';
+import { ServiceError } from './errors.ts';
 
 /** The words of a setting, quoted as in a shell. No shell sees them and nothing is expanded. Throws SERVICE_CONFIG. */
 export function shellWords(variable: string, text: string | undefined): string[] {
