@@ -28,6 +28,7 @@ const WORKER_VARIABLES = [
   'BUSBAR_KV_CONNECTOR',
   'BUSBAR_KV_CONNECTOR_PORT',
   'BUSBAR_KV_BUFFER_DEVICE',
+  'BUSBAR_KV_CONNECTOR_EXTRA',
 ];
 
 /** Variables that a person may set for all services, and those of one role. A tidy test compares them with the services' own. */

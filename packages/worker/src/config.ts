@@ -108,6 +108,12 @@ const vllmFields = {
     .choice(['cuda', 'cpu'])
     .default('cuda')
     .describe('Memory from which NIXL moves KV'),
+  kvConnectorExtra: field
+    .text()
+    .optional()
+    .describe(
+      'More of kv_connector_extra_config, as JSON: {"backends": ["LIBFABRIC"]}, {"num_threads": 1}',
+    ),
 };
 
 /** Configuration of a worker besides `baseFields`; `BUSBAR_` and the field's name in capitals is its environment variable. */

@@ -44,7 +44,12 @@ transferContract(
 
 describe('both legs of a split request', () => {
   const kvBytesPerToken = 256;
-  const prefillOptions = { role: 'prefill', transfer: TRANSFER, kvBytesPerToken } as const;
+  const extraConfig = { backends: ['LIBFABRIC'] };
+  const prefillOptions = {
+    role: 'prefill',
+    transfer: { ...TRANSFER, extraConfig },
+    kvBytesPerToken,
+  } as const;
   const decodeOptions = { transfer: TRANSFER, kvBytesPerToken };
   const sourceOf = (transfer: TransferParams): EngineRequest['kvSource'] => ({
     prefillWorkerId: 'p',
@@ -58,7 +63,8 @@ describe('both legs of a split request', () => {
         withEngine(
           async (decode, heard, fake) => {
             assert.equal(prefillInfo.transfer?.kvBytesPerToken, 256);
-            assert.equal(prefillInfo.transfer?.revision['connector'], 'NixlConnector');
+            const { connector, backends } = prefillInfo.transfer?.revision ?? {};
+            assert.deepEqual([connector, backends], ['NixlConnector', '["LIBFABRIC"]']);
             const stageKv = { transferId: 't1' };
             prefill.submit(request(1, { stageKv, maxTokens: 200, minTokens: 50 }));
             const staged = await prefillHeard.end(1);

@@ -78,6 +78,7 @@ async function transferInfoOf(
       kvLayout: facts.kvLayout,
       blockSize: String(facts.blockSize),
       connector: connectorOf(protocol),
+      ...backendsOf(transfer),
     },
     kvBytesPerToken: bytes,
     ...(engineId === undefined ? {} : { engineId }),
@@ -85,6 +86,12 @@ async function transferInfoOf(
       ? { bootstrapAddr: `http://${transfer.host}:${sideChannelPort}` }
       : {}),
   };
+}
+
+/** Two engines that move KV by different libraries below NIXL never meet. */
+function backendsOf({ extraConfig }: VllmTransfer): { backends?: string } {
+  const backends = extraConfig?.['backends'];
+  return backends === undefined ? {} : { backends: JSON.stringify(backends) };
 }
 
 /** A sentence when an engine that came back cannot take the place of the one before. */

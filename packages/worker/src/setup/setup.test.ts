@@ -8,6 +8,7 @@ import { baseFields, loadConfig, ServiceError } from '@busbar/service';
 import { createTestContext } from '@busbar/service/testing';
 import { z } from 'zod';
 import { workerFields } from '../config.ts';
+import { readConnectorExtra } from './connector-extra.ts';
 import { setUpEngine } from './engine-setup.ts';
 import { findModelFolder } from './model-folder.ts';
 import { unreachableHint } from './transfer-address.ts';
@@ -73,6 +74,7 @@ test('a vLLM needs no more than a model; everything of it can be set', () => {
       BUSBAR_KV_CONNECTOR: 'nixl',
       BUSBAR_KV_BUFFER_DEVICE: 'cpu',
       BUSBAR_KV_CONNECTOR_PORT: '5600',
+      BUSBAR_KV_CONNECTOR_EXTRA: '{"backends": ["LIBFABRIC"], "num_threads": 1}',
       BUSBAR_TRANSFER_HOST: '10.0.0.7',
       BUSBAR_BLOCK_SIZE: '32',
       BUSBAR_CONTEXT_TOKENS: '1024',
@@ -91,6 +93,10 @@ test('a vLLM needs no more than a model; everything of it can be set', () => {
     [whole.transfer?.protocol, whole.transfer?.host, whole.transfer?.port],
     ['nixl', '10.0.0.7', 5_600],
   );
+  assert.deepEqual(whole.transfer?.extraConfig, { backends: ['LIBFABRIC'], num_threads: 1 });
+  for (const text of ['{', '[]', 'null', '7', '{"kv_lease_duration": 5}']) {
+    assert.throws(() => readConnectorExtra(text), refusesWith(/^BUSBAR_KV_CONNECTOR_EXTRA /));
+  }
 });
 
 test('an attached vLLM names its model itself; KV event addresses come in pairs', () => {

@@ -11,6 +11,7 @@ import { type ServiceContext, ServiceError, shellWords } from '@busbar/service';
 import { loadTokenizer } from '@busbar/tokenizer';
 import type { WorkerConfig } from '../config.ts';
 import { createCard } from './card.ts';
+import { readConnectorExtra } from './connector-extra.ts';
 import { readModelFiles } from './model-files.ts';
 import { findModelFolder } from './model-folder.ts';
 import type { EngineSetup, Env } from './port.ts';
@@ -83,6 +84,7 @@ export function vllmOptions(
             port: config.kvConnectorPort,
             bufferDevice: config.kvBufferDevice,
             leaseMs: LEASE_MS,
+            extraConfig: readConnectorExtra(config.kvConnectorExtra),
           },
         }),
   };
