@@ -95,6 +95,18 @@ test('a decode worker probes a prefill worker that it can pair with, and takes i
   assert.deepEqual(await bucket.entries(), []);
 });
 
+test('a lease of a prefill worker that cannot be read is counted and logged', async (t) => {
+  const network = new MemoryNetwork();
+  const { context } = await start(t, network, 'decode', 'd1');
+  const instances = await context.bus.bucket(context.buckets.instances);
+  await instances.put('prefill.p1', Uint8Array.of(1));
+  const counted = /busbar_decode_bad_frames_total\{subject="instances",.*\} 1\n/;
+  await until('the count', async () => counted.test(await context.registry.metrics()));
+  const lines = context.lines.filter((line) => line.includes('a lease cannot be read'));
+  assert.equal(lines.length, 1);
+  assert.match(lines[0]!, /"key":"prefill\.p1"/);
+});
+
 test('a worker that cannot go on starting leaves no engine behind', async (t) => {
   const network = new MemoryNetwork();
   await start(t, network, 'decode', 'd1');

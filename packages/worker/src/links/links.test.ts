@@ -12,7 +12,7 @@ import {
 } from '@busbar/protocol';
 import { createTestContext, type TestContext, until } from '@busbar/service/testing';
 import { sweepLinks } from './link-janitor.ts';
-import { Links } from './links.ts';
+import { Links, type LinkTries } from './links.ts';
 import type { WarmUpLink } from './warm-up.ts';
 
 const MIB = 1_048_576;
@@ -68,13 +68,21 @@ async function withLinks(
     if (change.kind === 'put') writes.set(change.key, (writes.get(change.key) ?? 0) + 1);
   });
   const probes: Bench['probes'] = [];
-  const links = await Links.start(context, own, own.transfer!, {
+  const tries: LinkTries = {
     probe: (endpoint, options) => {
       probes.push({ endpoint, options });
       return probe(endpoint);
     },
     warmUp,
-  });
+  };
+  const problems: unknown[] = [];
+  const links = await Links.start(
+    context,
+    own,
+    own.transfer!,
+    tries,
+    (error) => void problems.push(error),
+  );
   const records = async (): Promise<Map<string, LinkRecord>> =>
     new Map((await bucket.entries()).map(({ key, value }) => [key, decodeLinkRecord(value)]));
   const join: Bench['join'] = async (id, worker, epoch = 1) => {
@@ -93,6 +101,7 @@ async function withLinks(
   };
   try {
     await use({ bus, context, links, instances, records, writes, join, probes });
+    assert.deepEqual(problems, []);
   } finally {
     await links.stop();
     await bus.close();
