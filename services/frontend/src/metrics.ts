@@ -36,6 +36,7 @@ export interface FrontendMetrics extends SplitMetrics {
   badFrame(subject: string): void;
   retry(reason: string): void;
   lifeDropped(count: number): void;
+  cancelsForgotten(count: number): void;
 }
 
 export function createFrontendMetrics(
@@ -106,6 +107,10 @@ export function createFrontendMetrics(
     retry: (reason) => retries.inc({ reason }),
     ...splitMetrics(registry),
     lifeDropped: counter('life_events_dropped_total', 'Events for routers lost in a long outage'),
+    cancelsForgotten: counter(
+      'cancels_forgotten_total',
+      'Cancels that are not said again after an outage of the bus because they are too many',
+    ),
   };
 }
 
