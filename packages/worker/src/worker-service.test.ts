@@ -1,16 +1,12 @@
 import assert from 'node:assert/strict';
 import { type TestContext as NodeTest, test } from 'node:test';
 import { MemoryNetwork } from '@busbar/bus';
-import {
-  decodeLinkRecord,
-  decodeModelCard,
-  encodeInstance,
-  type WorkerInfo,
-} from '@busbar/protocol';
+import { decodeLinkRecord, decodeModelCard, instanceKey, type WorkerInfo } from '@busbar/protocol';
 import { baseFields, loadConfig, type Service, ServiceError } from '@busbar/service';
 import { createTestContext, type TestContext, until } from '@busbar/service/testing';
 import { z } from 'zod';
 import { workerFields } from './config.ts';
+import { leaseOf } from './facts.testing.ts';
 import { createWorkerService } from './worker-service.ts';
 
 const schema = z.object({ ...baseFields, ...workerFields });
@@ -36,19 +32,8 @@ async function start(
   t.after(() => service.stop());
   const info = context.instanceChanges.at(-1)?.worker;
   assert.ok(info);
-  const instance = {
-    protocol: 1,
-    role,
-    id,
-    epoch: 1,
-    pid: 1,
-    host: 'h',
-    startedAt: '',
-    state: 'ready' as const,
-    worker: info,
-  };
   const instances = await context.bus.bucket(context.buckets.instances);
-  await instances.put(`${role}.${id}`, encodeInstance(instance));
+  await instances.put(instanceKey(role, id), leaseOf(id, info));
   return { service, context, info };
 }
 
