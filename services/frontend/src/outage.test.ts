@@ -37,6 +37,17 @@ test('after an outage routers hear what is held, and late decisions are given ba
     assert.equal((await running).status, 200);
   }));
 
+test('what is refused while the bus is away is counted, and no event waits for the end of the outage', () =>
+  withStack({ workers: 1, script: nothing }, async (stack) => {
+    stack.network.disconnect();
+    assert.equal((await stack.chat()).status, 503);
+    assert.equal(stack.context.events.length, 0);
+    assert.match(await stack.metrics(), /requests_total\{outcome="failed",.*\} 1\n/);
+    stack.network.reconnect();
+    assert.equal((await stack.chat({ max_tokens: -1 })).status, 400);
+    assert.equal(stack.context.events.length, 1);
+  }));
+
 test('an open ask and what comes after it are in no list; both legs of a split are in one', () => {
   const holdings = new DecisionHoldings();
   const most = limit('heldDecisions');
