@@ -1,3 +1,4 @@
+import { createBusMetrics } from '@busbar/service';
 import { createRegistry } from '@busbar/telemetry';
 import { createLinkMetrics, createWorkerMetrics } from '@busbar/worker';
 import { Registry } from 'prom-client';
@@ -19,6 +20,14 @@ const idle = {
   prefillTokensPerMs: 0,
   storedBlocksTotal: 0,
   stagedBlocks: 0,
+};
+
+const NO_COUNTS = {
+  handlerErrors: 0,
+  reconnects: 0,
+  refusedPublishes: 0,
+  watchReopens: 0,
+  forgottenRequests: 0,
 };
 
 const ROLES: Readonly<Record<string, Register>> = {
@@ -44,6 +53,9 @@ const ROLES: Readonly<Record<string, Register>> = {
   },
   prefill: (registry) => {
     createWorkerMetrics(registry, 'prefill', () => idle);
+  },
+  bus: (registry) => {
+    createBusMetrics(registry, () => NO_COUNTS);
   },
 };
 
@@ -106,7 +118,7 @@ export function metricsPage(): Page {
     [
       ...parts,
       '## Every process',
-      'Figures of the process and its runtime, from prom-client:',
+      'Besides those of `bus`, figures of the process and its runtime, from prom-client:',
       common.map((name) => `- ${code(name)}`).join('\n'),
     ],
   );

@@ -65,6 +65,7 @@ export class MemoryBus implements Bus {
       reconnects: this.#reconnects,
       refusedPublishes: this.#refusedPublishes,
       watchReopens: this.#watchReopens,
+      forgottenRequests: this.#requests.forgotten,
     };
   }
 

@@ -82,6 +82,7 @@ export class NatsBus implements Bus {
       reconnects: this.#reconnects,
       refusedPublishes: this.#refusedPublishes,
       watchReopens: this.#watchReopens,
+      forgottenRequests: this.#requests.forgotten,
     };
   }
 

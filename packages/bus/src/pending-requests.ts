@@ -1,7 +1,7 @@
 import { BusError } from './errors.ts';
 import type { BusHandler, BusMessage, RequestOptions } from './port.ts';
 
-/** Requests that were given up and whose answer still matters; the oldest is forgotten first. */
+/** Requests that were given up and whose answer still matters; the oldest is forgotten first, and counted. */
 const MAX_LATE = 1_024;
 
 interface Pending {
@@ -19,6 +19,12 @@ export class PendingRequests {
   readonly #pending = new Map<string, Pending>();
   readonly #late = new Map<string, BusHandler>();
   #next = 0;
+  #forgotten = 0;
+
+  /** Requests that were given up and whose answer, should it come, nobody is told of any more. */
+  get forgotten(): number {
+    return this.#forgotten;
+  }
 
   /** Registers a request and calls `send` with the token under which its answer will be `resolve`d. */
   start(
@@ -69,6 +75,7 @@ export class PendingRequests {
     if (this.#late.size <= MAX_LATE) return;
     for (const oldest of this.#late.keys()) {
       this.#late.delete(oldest);
+      this.#forgotten++;
       return;
     }
   }

@@ -45,6 +45,8 @@ export interface BusCounters {
   readonly refusedPublishes: number;
   /** Watches that were opened again, after a reconnect or because they fell silent. */
   readonly watchReopens: number;
+  /** Requests with `onLate` that were given up, and whose answer will not be told because too many others were since. */
+  readonly forgottenRequests: number;
 }
 
 /**

@@ -70,7 +70,7 @@ const PROTOTYPE_NAMES = ['__proto__', 'constructor', 'prototype'];
 
 /** Validates the body of POST /v1/chat/completions. */
 export function parseChatRequest(body: Record<string, unknown>): Checked<ChatRequest> {
-  const checked = validate(chatSchema, body);
+  const checked = validate(chatSchema, body, 'chat');
   if (!checked.ok) return checked;
   const fields = checked.value;
   const variables = fields.chat_template_kwargs ?? {};

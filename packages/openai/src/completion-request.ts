@@ -20,7 +20,7 @@ export interface CompletionRequest {
 
 /** Validates the body of POST /v1/completions. */
 export function parseCompletionRequest(body: Record<string, unknown>): Checked<CompletionRequest> {
-  const checked = validate(completionSchema, body);
+  const checked = validate(completionSchema, body, 'completion');
   if (!checked.ok) return checked;
   const prompts = parsePrompts(body['prompt']);
   if (!prompts.ok) return prompts;

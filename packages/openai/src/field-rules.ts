@@ -1,6 +1,11 @@
 import { isObject } from './json-body.ts';
 import { invalid, type Problem } from './problem.ts';
 
+/** The two endpoints that generate, by their path. */
+export type Endpoint = keyof typeof PATHS;
+
+const PATHS = { chat: '/v1/chat/completions', completion: '/v1/completions' } as const;
+
 /** What Busbar does with one field of the API. */
 export interface FieldRule {
   /**
@@ -12,12 +17,16 @@ export interface FieldRule {
   /** Values of a refused field that ask for nothing, so that clients which always send them still work. */
   harmless?: (value: unknown) => boolean;
   mustBe?: keyof typeof SHAPES;
+  /** An honoured field that only this endpoint has; the other refuses it unless `harmless`. */
+  only?: Endpoint;
 }
+
+const isBoolean = (value: unknown): boolean => typeof value === 'boolean';
 
 /** What an ignored field may be, in words that end the sentence "`field` must be …". */
 const SHAPES = {
   'a text': (value: unknown): boolean => typeof value === 'string',
-  'true or false': (value: unknown): boolean => typeof value === 'boolean',
+  'true or false': isBoolean,
   'an object': isObject,
 } as const;
 
@@ -27,6 +36,11 @@ const ignored = (why: string, mustBe: keyof typeof SHAPES): FieldRule => ({
   why,
   mustBe,
 });
+const onlyOf = (
+  only: Endpoint,
+  why: string,
+  harmless?: (value: unknown) => boolean,
+): FieldRule => ({ use: 'honoured', why, only, ...(harmless === undefined ? {} : { harmless }) });
 const refused = (why: string, harmless?: (value: unknown) => boolean): FieldRule =>
   harmless === undefined ? { use: 'refused', why } : { use: 'refused', why, harmless };
 
@@ -49,8 +63,8 @@ const noLogprobs = 'log probabilities are not supported';
 /** Every field that clients are known to send. Fields that are not here are ignored. */
 export const FIELD_RULES: Readonly<Record<string, FieldRule>> = {
   model: honoured('names the model'),
-  messages: honoured('chat only'),
-  prompt: honoured('completions only: a text, texts, token ids or lists of token ids'),
+  messages: onlyOf('chat', 'the conversation, rendered by the chat template'),
+  prompt: onlyOf('completion', 'a text, texts, token ids or lists of token ids'),
   max_tokens: honoured('the older name of max_completion_tokens'),
   max_completion_tokens: honoured('wins over max_tokens'),
   temperature: honoured('0 to 2'),
@@ -63,7 +77,7 @@ export const FIELD_RULES: Readonly<Record<string, FieldRule>> = {
   presence_penalty: honoured('-2 to 2'),
   frequency_penalty: honoured('-2 to 2'),
   logit_bias: honoured('token id to -100..100'),
-  tools: honoured('rendered into the prompt by the chat template'),
+  tools: onlyOf('chat', 'rendered into the prompt by the chat template', isEmptyList),
   ignore_eos: honoured('go on behind the end-of-text token'),
   min_tokens: honoured('no end before so many tokens'),
   top_k: honoured('-1 or 0 is off'),
@@ -71,9 +85,9 @@ export const FIELD_RULES: Readonly<Record<string, FieldRule>> = {
   repetition_penalty: honoured('above 0'),
   stop_token_ids: honoured('token ids that end the answer'),
   cache_salt: honoured('separates the prefix cache of this caller from others'),
-  chat_template_kwargs: honoured('variables for the chat template'),
-  add_generation_prompt: honoured('false renders the messages only'),
-  reasoning_effort: honoured('chat only: a variable for the chat template'),
+  chat_template_kwargs: onlyOf('chat', 'variables for the chat template', isEmptyObject),
+  add_generation_prompt: onlyOf('chat', 'false renders the messages only', isBoolean),
+  reasoning_effort: onlyOf('chat', 'a variable for the chat template'),
   tool_choice: refused('forcing a tool call is not supported', isLooseChoice),
   response_format: refused(structured, isTextFormat),
   logprobs: refused(noLogprobs, isFalse),
@@ -134,19 +148,28 @@ export const FIELD_RULES: Readonly<Record<string, FieldRule>> = {
 const RULES = new Map(Object.entries(FIELD_RULES));
 
 /** The first field of a body that is refused, or ignored and not even of its type. Null and absent are the same. */
-export function findUnfitField(body: Record<string, unknown>): Problem | undefined {
+export function findUnfitField(
+  body: Record<string, unknown>,
+  endpoint: Endpoint,
+): Problem | undefined {
   for (const key of Object.keys(body)) {
     const value = body[key];
     if (value === null || value === undefined) continue;
     const rule = RULES.get(key);
     if (rule === undefined) continue;
-    if (rule.use === 'refused' && rule.harmless?.(value) !== true)
-      return unsupported(key, rule.why);
+    const refusal = refusalOf(rule, endpoint);
+    if (refusal !== undefined && rule.harmless?.(value) !== true) return unsupported(key, refusal);
     if (rule.mustBe !== undefined && !SHAPES[rule.mustBe](value)) {
       return invalid(`\`${key}\` must be ${rule.mustBe}.`, key);
     }
   }
   return undefined;
+}
+
+/** Why the endpoint does not take a field with this rule. */
+function refusalOf({ use, why, only }: FieldRule, endpoint: Endpoint): string | undefined {
+  if (only !== undefined && only !== endpoint) return `is a field of ${PATHS[only]} only`;
+  return use === 'refused' ? why : undefined;
 }
 
 /** A field that is not taken. `why` goes on in the sentence when it begins with a verb. */

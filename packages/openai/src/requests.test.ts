@@ -169,6 +169,30 @@ test('a refusal is a sentence', () => {
   for (const [fields, message] of cases) assert.equal(chatProblem(fields).message, message);
 });
 
+test('what only the other endpoint has is refused, unless it asks for nothing', () => {
+  const cases: Record<string, unknown> = {
+    reasoning_effort: 'low',
+    messages,
+    tools: [{ type: 'function', function: { name: 'f' } }],
+    chat_template_kwargs: { enable_thinking: true },
+  };
+  for (const [param, value] of Object.entries(cases)) {
+    const checked = parseCompletionRequest({ model: 'm', prompt: 'x', [param]: value });
+    assert.ok(!checked.ok, param);
+    const { status, code, message } = checked.problem;
+    assert.deepEqual([checked.problem.param, status, code], [param, 400, 'unsupported_parameter']);
+    assert.equal(message, `\`${param}\` is a field of /v1/chat/completions only.`);
+  }
+  const problem = chatProblem({ prompt: 'x' });
+  assert.equal(problem.message, '`prompt` is a field of /v1/completions only.');
+  completion('x', {
+    reasoning_effort: null,
+    tools: [],
+    chat_template_kwargs: {},
+    add_generation_prompt: true,
+  });
+});
+
 test('hints are taken, and the effort goes to the template like any variable', () => {
   const { templateVariables } = chat({
     service_tier: 'auto',

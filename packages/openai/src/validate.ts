@@ -1,18 +1,19 @@
 import { limit } from '@busbar/protocol';
 import type { z } from 'zod';
 import { unexpected } from './expectations.ts';
-import { findUnfitField } from './field-rules.ts';
+import { type Endpoint, findUnfitField } from './field-rules.ts';
 import type { SharedFields } from './generation-params.ts';
 import { type Checked, invalid, type Problem, refuse } from './problem.ts';
 import { findOversize } from './size-checks.ts';
 import { findSteering } from './steering.ts';
 
-/** Fields that would steer the stack, refused and mistyped fields, then sizes, then the schema, then rules that span fields; the first problem is the answer. */
+/** Fields that would steer the stack, refused and mistyped fields and those of another endpoint, then sizes, then the schema, then rules that span fields; the first problem is the answer. */
 export function validate<T extends SharedFields>(
   schema: z.ZodType<T>,
   body: Record<string, unknown>,
+  endpoint: Endpoint,
 ): Checked<T> {
-  const early = findSteering(body) ?? findUnfitField(body) ?? findOversize(body);
+  const early = findSteering(body) ?? findUnfitField(body, endpoint) ?? findOversize(body);
   if (early !== undefined) return refuse(early);
   const result = schema.safeParse(body);
   if (!result.success) {

@@ -18,6 +18,8 @@ const bookedSchema = z.object({
   blocks: z.int().min(0),
   /** The decode leg of a split request: its worker fetches the prompt's KV and computes nothing of it. */
   isFetched: z.boolean().optional(),
+  /** With `isFetched`: the worker that keeps the KV already, so that no prefill leg is booked with this one. */
+  kvAt: z.string().optional(),
   /** Of the request that was answered by the decision. */
   ask: z.int().min(1).optional(),
 });

@@ -65,6 +65,11 @@ export const LIMITS = {
     value: 60_000,
     reason: 'a worker that answers but sends no token for a minute is stuck',
   },
+  /** Of the last cancels, so many at least are said again after an outage of the bus. */
+  repeatedCancels: {
+    value: 8_192,
+    reason: 'both legs of all requests in flight; a stream whose cancel is lost ends by itself',
+  },
   /** Placements tried for one request before it fails. */
   placementAttempts: { value: 4, reason: 'each attempt excludes the worker that failed' },
   /** Time to live of a lease and how often it is renewed. */

@@ -81,7 +81,9 @@ export class LifeLine {
       bookedMs: nowMs,
     });
     if (booking === undefined) return undefined;
-    this.#legs.onForeign(booking);
+    const keeper = event.kvAt === undefined ? undefined : this.#table.get(event.kvAt);
+    if (isFetched && keeper !== undefined) this.#legs.onForeignStaged(booking, keeper, nowMs);
+    else this.#legs.onForeign(booking);
     row.use(hashes, nowMs);
     return row;
   }

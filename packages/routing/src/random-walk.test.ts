@@ -198,6 +198,7 @@ class Walk {
       expectedCachedTokens: 16,
       blocks: hashes.length >> 1,
       ...(!isPrefill && this.#rng.int(2) === 0 ? { isFetched: true } : undefined),
+      ...(this.#rng.int(4) === 0 ? { kvAt: pick(this.#rng, WORKERS) } : undefined),
     };
     this.#note(
       this.bench.life({ kind: 'booked', ...fields, ...booked }, hashes, pick(this.#rng, FRONTENDS)),

@@ -1,5 +1,6 @@
 export { type AdminAction, adminAction } from './admin-action.ts';
 export { type BaseConfig, baseConfigSchema, baseFields } from './base-config.ts';
+export { createBusMetrics } from './bus-metrics.ts';
 export {
   type ConfigSchema,
   type LoadedConfig,

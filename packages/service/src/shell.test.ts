@@ -91,6 +91,8 @@ test('a process registers as starting, becomes ready with its checks, drains, st
   await until('ready', () => states.length === 2);
   const ready = await fetch(`${shell.adminUrl}/ready`);
   assert.equal(ready.status, 200);
+  const metrics = await (await fetch(`${shell.adminUrl}/metrics`)).text();
+  assert.match(metrics, /^busbar_bus_reconnects_total\{role=.* 0$/m);
   const body = (await ready.json()) as { checks: Check[]; state: string };
   assert.deepEqual(
     body.checks.map((check) => check.name),

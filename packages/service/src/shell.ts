@@ -13,6 +13,7 @@ import { createRegistry, createTracer, type Logger } from '@busbar/telemetry';
 import type { Registry } from 'prom-client';
 import { type AdminServer, startAdminServer } from './admin-server.ts';
 import type { BaseConfig } from './base-config.ts';
+import { createBusMetrics } from './bus-metrics.ts';
 import { logBusChanges } from './connect.ts';
 import { EventPublisher } from './events.ts';
 import type { Readiness, Service, ServiceContext, ServiceFactory } from './port.ts';
@@ -60,6 +61,7 @@ export async function startShell<Config extends BaseConfig>(
   const subjects = createSubjects(config.namespace);
   const buckets = bucketNames(config.namespace);
   const registry = createRegistry({ role, id });
+  createBusMetrics(registry, () => bus.counters);
   const epoch = newEpoch();
   const parts: Parts = {
     service: undefined,

@@ -178,7 +178,7 @@ export class SimFrontend {
     const { routerId, prefill, kvAt } = reply;
     const booked = (
       booking: { decisionId: string; workerId: string; expectedCachedTokens: number },
-      more: { maxTokens?: number; isFetched?: true },
+      more: { maxTokens?: number; isFetched?: true; kvAt?: string },
     ): LifeMessage => {
       const event: LifeEvent = {
         kind: 'booked',
@@ -194,7 +194,8 @@ export class SimFrontend {
       return { event, hashes: names.hashes };
     };
     const isFetched = prefill !== undefined || kvAt !== undefined;
-    const told = [booked(reply, isFetched ? { isFetched } : {})];
+    const staged = kvAt === undefined ? {} : { kvAt };
+    const told = [booked(reply, isFetched ? { isFetched, ...staged } : {})];
     if (prefill !== undefined) told.push(booked(prefill, { maxTokens: 1 }));
     this.#tell(told);
   }

@@ -8,6 +8,7 @@ import {
 } from '@busbar/protocol';
 
 const KEEP_MS = 10_000;
+/** A router whose snapshot had to make room is told that it is `expired`, and asks anew. */
 const MAX_KEPT = 4;
 const HEADER_BYTES = 1_024;
 

@@ -17,6 +17,7 @@ import {
   type WorkHeader,
 } from '@busbar/protocol';
 import { createTestContext, type TestContext, until } from '@busbar/service/testing';
+import { infoOf, nixlTransfer } from './facts.testing.ts';
 import type { FetchObserver } from './fetch-meter.ts';
 import { createWorkerMetrics } from './metrics.ts';
 import { Worker } from './worker.ts';
@@ -98,23 +99,9 @@ interface Bench {
   send: (header?: Partial<WorkHeader>) => Promise<WorkAck>;
 }
 
-function infoOf(role: WorkerInfo['role'], protocol: 'tcp' | 'nixl' | undefined): WorkerInfo {
-  const info: WorkerInfo = {
-    model: 'm',
-    role,
-    engine: 'scripted',
-    engineVersion: '1',
-    blockSize: 16,
-    kvBlocks: 64,
-    dpRanks: 1,
-    contextTokens: 512,
-    maxRunning: 8,
-    kvEvents: false,
-    prefillTokensPerMs: 1,
-    decodeStepMs: 1,
-  };
-  if (protocol !== undefined) info.transfer = { protocol, revision: {}, kvBytesPerToken: 1 };
-  return info;
+function workerOf(role: WorkerInfo['role'], protocol: 'tcp' | 'nixl' | undefined): WorkerInfo {
+  if (protocol === undefined) return infoOf(role);
+  return infoOf(role, { transfer: { protocol, revision: {}, kvBytesPerToken: 1 } });
 }
 
 async function withWorker(
@@ -167,7 +154,7 @@ const metric = async (context: TestContext, name: string): Promise<string> =>
   new RegExp(`^busbar_\\w+_${name}.*$`, 'm').exec(await context.registry.metrics())?.[0] ?? '';
 
 test('a prefill leg makes one token, ends with the way to its KV, and is known until that is gone', () =>
-  withWorker(infoOf('prefill', 'tcp'), async ({ context, worker, engine, deltas, send }) => {
+  withWorker(workerOf('prefill', 'tcp'), async ({ context, worker, engine, deltas, send }) => {
     assert.equal(codeOf(await send({ stageKv: { transferId: 't1' } })), 'accepted');
     const request = engine.requests[0]!;
     assert.deepEqual([request.maxTokens, request.minTokens], [1, 0]);
@@ -187,7 +174,7 @@ test('a prefill leg makes one token, ends with the way to its KV, and is known u
   }));
 
 test('cancel gives KV up before, at and after the end of the prefill leg; so does a frontend that leaves', () =>
-  withWorker(infoOf('prefill', 'tcp'), async ({ bus, context, worker, engine, send }) => {
+  withWorker(workerOf('prefill', 'tcp'), async ({ bus, context, worker, engine, send }) => {
     for (const streamId of [1, 2, 3, 4])
       assert.equal(codeOf(await send({ streamId, stageKv: { transferId: 't' } })), 'accepted');
     const [first, second, third, fourth] = engine.requests.map((request) => request.key);
@@ -212,7 +199,7 @@ test('cancel gives KV up before, at and after the end of the prefill leg; so doe
   }));
 
 test('a frontend tells that KV was fetched: it is counted off, and nothing that runs is stopped', () =>
-  withWorker(infoOf('prefill', 'nixl'), async ({ bus, context, worker, engine, send }) => {
+  withWorker(workerOf('prefill', 'nixl'), async ({ bus, context, worker, engine, send }) => {
     for (const streamId of [1, 2])
       await send({ streamId, stageKv: { transferId: `t${streamId}` } });
     engine.stage(engine.requests[0]!.key, TRANSFER);
@@ -223,7 +210,7 @@ test('a frontend tells that KV was fetched: it is counted off, and nothing that 
   }));
 
 test('a drain waits for KV that is not fetched yet, up to its limit', () =>
-  withWorker(infoOf('prefill', 'tcp'), async ({ worker, engine, send }) => {
+  withWorker(workerOf('prefill', 'tcp'), async ({ worker, engine, send }) => {
     await send({ stageKv: { transferId: 't1' } });
     const { key } = engine.requests[0]!;
     engine.stage(key, TRANSFER);
@@ -239,20 +226,10 @@ test('a drain waits for KV that is not fetched yet, up to its limit', () =>
   }));
 
 test('parameters that no message carries end the leg with an error and free its KV', () =>
-  withWorker(infoOf('prefill', 'nixl'), async ({ worker, engine, deltas, send }) => {
+  withWorker(workerOf('prefill', 'nixl'), async ({ worker, engine, deltas, send }) => {
     await send({ stageKv: { transferId: 't1' } });
-    engine.stage(engine.requests[0]!.key, {
-      protocol: 'nixl',
-      params: {
-        do_remote_prefill: true,
-        do_remote_decode: false,
-        remote_block_ids: [[1]],
-        remote_engine_id: 'e',
-        remote_host: 'h',
-        remote_port: 1,
-        more: 'x'.repeat(limit('transferParamsBytes')),
-      },
-    });
+    const more = 'x'.repeat(limit('transferParamsBytes'));
+    engine.stage(engine.requests[0]!.key, nixlTransfer({ more }));
     await until('the end', () => deltas.length === 1);
     assert.deepEqual(
       [deltas[0]?.finish, deltas[0]?.error?.retryable, deltas[0]?.transfer],
@@ -263,31 +240,17 @@ test('parameters that no message carries end the leg with an error and free its 
 
 test('each kind of work goes only to workers that do it', async () => {
   const stageKv = { transferId: 't' };
-  const nixl: KvSource = {
-    ...SOURCE,
-    transfer: {
-      protocol: 'nixl',
-      params: {
-        do_remote_prefill: true,
-        do_remote_decode: false,
-        remote_block_ids: [[1]],
-        remote_engine_id: 'e',
-        remote_request_id: 'r',
-        remote_host: 'h',
-        remote_port: 1,
-      },
-    },
-  };
+  const nixl: KvSource = { ...SOURCE, transfer: nixlTransfer() };
   for (const [info, header, expected] of [
-    [infoOf('prefill', 'tcp'), {}, 'WORKER_WRONG_KIND true'],
-    [infoOf('prefill', undefined), { stageKv }, 'WORKER_WRONG_KIND true'],
-    [infoOf('decode', 'tcp'), { stageKv }, 'WORKER_WRONG_KIND true'],
-    [infoOf('decode', 'tcp'), { stageKv, kvSource: SOURCE }, 'WORKER_BAD_REQUEST false'],
-    [infoOf('decode', 'tcp'), { kvSource: SOURCE }, 'accepted'],
-    [infoOf('decode', 'tcp'), { kvSource: nixl }, 'WORKER_WRONG_KIND true'],
-    [infoOf('decode', undefined), { kvSource: SOURCE }, 'WORKER_WRONG_KIND true'],
-    [infoOf('decode', 'nixl'), { kvSource: nixl }, 'accepted'],
-    [infoOf('decode', 'tcp'), { kvSource: { ...SOURCE, validForMs: 0 } }, 'WORKER_KV_LOST true'],
+    [workerOf('prefill', 'tcp'), {}, 'WORKER_WRONG_KIND true'],
+    [workerOf('prefill', undefined), { stageKv }, 'WORKER_WRONG_KIND true'],
+    [workerOf('decode', 'tcp'), { stageKv }, 'WORKER_WRONG_KIND true'],
+    [workerOf('decode', 'tcp'), { stageKv, kvSource: SOURCE }, 'WORKER_BAD_REQUEST false'],
+    [workerOf('decode', 'tcp'), { kvSource: SOURCE }, 'accepted'],
+    [workerOf('decode', 'tcp'), { kvSource: nixl }, 'WORKER_WRONG_KIND true'],
+    [workerOf('decode', undefined), { kvSource: SOURCE }, 'WORKER_WRONG_KIND true'],
+    [workerOf('decode', 'nixl'), { kvSource: nixl }, 'accepted'],
+    [workerOf('decode', 'tcp'), { kvSource: { ...SOURCE, validForMs: 0 } }, 'WORKER_KV_LOST true'],
   ] as const) {
     await withWorker(info, async ({ engine, send }) => {
       assert.equal(codeOf(await send(header)), expected, JSON.stringify(header));
@@ -303,7 +266,7 @@ test('a fetch is told to the account of its link, counted and timed', async () =
     ended: (key, report) => void told.push(['ended', key, report.outcome]),
   };
   await withWorker(
-    infoOf('decode', 'tcp'),
+    workerOf('decode', 'tcp'),
     async ({ context, engine, send }) => {
       await send({ kvSource: SOURCE });
       const { key, kvSource, maxTokens } = engine.requests[0]!;
@@ -335,7 +298,7 @@ test('a warm-up runs like any request, and is counted neither as a request nor a
     ended: (key) => void told.push(key),
   };
   await withWorker(
-    infoOf('decode', 'tcp'),
+    workerOf('decode', 'tcp'),
     async ({ context, engine, deltas, send }) => {
       assert.equal(codeOf(await send({ kvSource: SOURCE, isWarmUp: true })), 'accepted');
       const { key } = engine.requests[0]!;

@@ -25,6 +25,7 @@ export interface Peer {
   readonly keys: Map<number, number>;
 }
 
+/** Beyond it those with no stream here are forgotten: their next batch is number 1 again, which a frontend takes as no loss. */
 const MAX_IDLE_PEERS = 256;
 
 /** Who asked for what: engine keys by frontend and stream id, and back. */

@@ -1,16 +1,12 @@
 import assert from 'node:assert/strict';
 import { type TestContext as NodeTest, test } from 'node:test';
 import { MemoryNetwork } from '@busbar/bus';
-import {
-  decodeLinkRecord,
-  decodeModelCard,
-  encodeInstance,
-  type WorkerInfo,
-} from '@busbar/protocol';
+import { decodeLinkRecord, decodeModelCard, instanceKey, type WorkerInfo } from '@busbar/protocol';
 import { baseFields, loadConfig, type Service, ServiceError } from '@busbar/service';
 import { createTestContext, type TestContext, until } from '@busbar/service/testing';
 import { z } from 'zod';
 import { workerFields } from './config.ts';
+import { leaseOf } from './facts.testing.ts';
 import { createWorkerService } from './worker-service.ts';
 
 const schema = z.object({ ...baseFields, ...workerFields });
@@ -36,19 +32,8 @@ async function start(
   t.after(() => service.stop());
   const info = context.instanceChanges.at(-1)?.worker;
   assert.ok(info);
-  const instance = {
-    protocol: 1,
-    role,
-    id,
-    epoch: 1,
-    pid: 1,
-    host: 'h',
-    startedAt: '',
-    state: 'ready' as const,
-    worker: info,
-  };
   const instances = await context.bus.bucket(context.buckets.instances);
-  await instances.put(`${role}.${id}`, encodeInstance(instance));
+  await instances.put(instanceKey(role, id), leaseOf(id, info));
   return { service, context, info };
 }
 
@@ -93,6 +78,18 @@ test('a decode worker probes a prefill worker that it can pair with, and takes i
   assert.match(page, /busbar_decode_link_transfers_total\{prefill="p1",.*\} 0\n/);
   await decode.service.stop();
   assert.deepEqual(await bucket.entries(), []);
+});
+
+test('a lease of a prefill worker that cannot be read is counted and logged', async (t) => {
+  const network = new MemoryNetwork();
+  const { context } = await start(t, network, 'decode', 'd1');
+  const instances = await context.bus.bucket(context.buckets.instances);
+  await instances.put('prefill.p1', Uint8Array.of(1));
+  const counted = /busbar_decode_bad_frames_total\{subject="instances",.*\} 1\n/;
+  await until('the count', async () => counted.test(await context.registry.metrics()));
+  const lines = context.lines.filter((line) => line.includes('a lease cannot be read'));
+  assert.equal(lines.length, 1);
+  assert.match(lines[0]!, /"key":"prefill\.p1"/);
 });
 
 test('a worker that cannot go on starting leaves no engine behind', async (t) => {

@@ -2,7 +2,13 @@ import { messageOf } from '@busbar/base';
 import type { BusMessage } from '@busbar/bus';
 import { createTransferServer, type Engine, probeLink, type TransferServer } from '@busbar/engine';
 import type { ModelCard, WorkerInfo } from '@busbar/protocol';
-import { type Check, leaseProblems, type Service, type ServiceContext } from '@busbar/service';
+import {
+  type Check,
+  type LeaseProblemListener,
+  leaseProblems,
+  type Service,
+  type ServiceContext,
+} from '@busbar/service';
 import { createAdminActions } from './admin-actions.ts';
 import { Closers } from './closers.ts';
 import type { WorkerConfig } from './config.ts';
@@ -122,7 +128,8 @@ async function open(opening: Opening): Promise<{ info: WorkerInfo; links: Links 
   const server = await openProbeServer(opening);
   const complete = (info: WorkerInfo): WorkerInfo => withEndpoint(info, server?.endpoint);
   const info = complete(started);
-  const links = await openLinks(opening, info);
+  const onBadLease = leaseProblems(log, () => metrics.badFrames('instances'));
+  const links = await openLinks(opening, info, onBadLease);
   const reporter = new LoadReporter(
     () => worker.facts(),
     (data) => {
@@ -146,7 +153,7 @@ async function open(opening: Opening): Promise<{ info: WorkerInfo; links: Links 
   const frontends = await watchFrontends(
     await bus.bucket(buckets.instances),
     (frontendId) => worker.onFrontendGone(frontendId),
-    leaseProblems(log, () => metrics.badFrames('instances')),
+    onBadLease,
   );
   closers.add(() => frontends.stop());
   const expiry = setInterval(() => worker.intake.expire(), EXPIRE_EVERY_MS);
@@ -194,10 +201,11 @@ async function openProbeServer(opening: Opening): Promise<TransferServer | undef
 async function openLinks(
   { context, closers }: Opening,
   info: WorkerInfo,
+  onBadLease: LeaseProblemListener,
 ): Promise<Links | undefined> {
   if (context.role !== 'decode' || info.transfer === undefined) return undefined;
   const tries = { probe: probeLink, warmUp: createWarmUp(context, info) };
-  const links = await Links.start(context, info, info.transfer, tries);
+  const links = await Links.start(context, info, info.transfer, tries, onBadLease);
   createLinkMetrics(context.registry, () => links.view());
   closers.add(() => links.stop());
   return links;

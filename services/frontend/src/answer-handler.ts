@@ -22,6 +22,7 @@ import type { FrontendMetrics } from './metrics.ts';
 import { unavailableModel, unknownModel } from './model-problems.ts';
 import type { FoundModel, ModelRegistry } from './model-registry.ts';
 import { type Prompt, preparePrompts } from './prompt.ts';
+import { type RefusedRequest, refusedEventData } from './request-event.ts';
 import { randomHex } from './request-id.ts';
 import type { SinkFlusher } from './sink-flusher.ts';
 import { SseSink } from './sse-sink.ts';
@@ -37,11 +38,10 @@ interface Deps {
 }
 
 /** One HTTP request on its way to becoming a generation. */
-interface Incoming {
+interface Incoming extends RefusedRequest {
   kind: AnswerKind;
   request: IncomingMessage;
   response: ServerResponse;
-  receivedAtMs: number;
   traceparent: string | undefined;
 }
 
@@ -75,7 +75,15 @@ export class AnswerHandler {
     const span = context.tracer.start('frontend.request', given);
     const traceparent = span.traceparent ?? given;
     response.once('close', () => span.end());
-    const incoming = { kind, request, response, receivedAtMs, traceparent };
+    const incoming: Incoming = {
+      kind,
+      request,
+      response,
+      receivedAtMs,
+      traceparent,
+      model: undefined,
+      lora: undefined,
+    };
     try {
       const problem = await this.#answer(incoming);
       if (problem !== undefined) this.#refuse(incoming, problem);
@@ -89,13 +97,21 @@ export class AnswerHandler {
   #refuse(incoming: Incoming, problem: Problem): void {
     const { response } = incoming;
     const outcome = problem.status < 500 ? 'rejected' : 'failed';
-    this.#count(incoming, response.destroyed ? 'cancelled' : outcome);
+    this.#tellEnd(incoming, response.destroyed ? 'cancelled' : outcome, problem.code);
     sendProblem(response, problem, { isLast: this.#isDraining || problem.status === 413 });
   }
 
-  #count({ receivedAtMs }: Incoming, outcome: Outcome): void {
+  /** Of a request that no generation has taken. */
+  #tellEnd(incoming: Incoming, outcome: Outcome, errorCode: string | null): void {
     const { context, metrics } = this.#deps;
-    metrics.requestEnded(outcome, (context.clock.monotonicMs() - receivedAtMs) / 1_000);
+    const nowMs = context.clock.monotonicMs();
+    metrics.requestEnded(outcome, (nowMs - incoming.receivedAtMs) / 1_000);
+    // Nobody hears it in an outage, and what is kept until its end has more to say.
+    if (context.bus.status !== 'connected') return;
+    const requestId = String(incoming.response.getHeader('x-request-id'));
+    context.offerEvent('request.completed', requestId, () =>
+      refusedEventData(incoming, outcome, errorCode, nowMs),
+    );
   }
 
   /** The problem that refuses the request, or undefined when a generation has taken it or the client has left. */
@@ -103,16 +119,19 @@ export class AnswerHandler {
     this.#checkOpen();
     const body = await readBody(incoming.request);
     if (body === undefined) {
-      this.#count(incoming, 'cancelled');
+      this.#tellEnd(incoming, 'cancelled', null);
       return undefined;
     }
     if (!body.ok) return body.problem;
     const parsed = parse(incoming.kind, body.value);
     if (!parsed.ok) return parsed.problem;
+    incoming.model = parsed.value.model;
     const found = this.#deps.registry.lookup(parsed.value.model);
     if (found.kind === 'unknown') return unknownModel(parsed.value.model);
     this.#checkOpen();
     if (found.kind === 'unavailable') return unavailableModel(parsed.value.model, found.reason);
+    incoming.model = found.model.card.name;
+    incoming.lora = found.lora;
     const { context } = this.#deps;
     const span = context.tracer.start('frontend.prepare', incoming.traceparent);
     const gone = new AbortController();

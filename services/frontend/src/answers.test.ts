@@ -152,6 +152,30 @@ test('every request that ends is an event with its sizes and none of its text', 
   assert.deepEqual([outcome, errorCode, outputTokens], ['rejected', 'queue_full', 0]);
 });
 
+test('requests that are refused before they are placed end as events too, with the code that the client sees', async () => {
+  const told = stack.context.events;
+  for (const [fields, status, expected] of [
+    [{ max_tokens: -1 }, 400, { outcome: 'rejected', errorCode: 'invalid_value' }],
+    [{ model: 'x' }, 404, { model: 'x', outcome: 'rejected', errorCode: 'model_not_found' }],
+    [
+      { max_tokens: 999_999 },
+      400,
+      { model: 'm', outcome: 'rejected', errorCode: 'context_length_exceeded' },
+    ],
+  ] as const) {
+    const toldBefore = told.length;
+    const response = await stack.chat(fields);
+    assert.equal(response.status, status);
+    assert.equal(told.length, toldBefore + 1, JSON.stringify(fields));
+    const { kind, subject, data } = told.at(-1)!;
+    assert.deepEqual([kind, subject], ['request.completed', response.headers.get('x-request-id')]);
+    const { durationMs, ...rest } = data;
+    assert.ok(Number(durationMs) >= 0);
+    const sizes = { candidates: 0, promptTokens: 0, cachedTokens: 0, outputTokens: 0 };
+    assert.deepEqual(rest, { ...expected, ...sizes });
+  }
+});
+
 test('several prompts, each with its own index', async () => {
   const body = { model: 'm', prompt: ['one', 'two'], n: 2 };
   const response = await stack.post(body, { path: '/v1/completions' });

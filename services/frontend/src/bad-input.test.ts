@@ -107,6 +107,9 @@ test('too long is told before a worker is asked; an omitted max_tokens is what i
   assert.match(error.message, /999/);
   const stops = await refusal(await chat('x', { stop_token_ids: [1, 1e9] }), 400);
   assert.deepEqual([stops.param, /1000000000/.test(stops.message)], ['stop_token_ids', true]);
+  const bias = await refusal(await chat('x', { logit_bias: { 1: 1, 999: -5 } }), 400);
+  assert.deepEqual([bias.param, /999/.test(bias.message)], ['logit_bias', true]);
+  assert.equal((await chat('x', { logit_bias: { 1: 1 } })).status, 200);
 });
 
 test('small bodies that mean huge work: refused with little work', async () => {

@@ -56,7 +56,10 @@ export class Bookings {
         prompt.hashes,
       );
     const isFetched = prefill !== undefined || kvAt !== undefined;
-    tell(place, isFetched ? { isFetched } : {});
+    tell(place, {
+      ...(isFetched ? { isFetched } : {}),
+      ...(kvAt === undefined ? {} : { kvAt }),
+    });
     if (prefill !== undefined) tell(prefill, { maxTokens: 1 });
   }
 

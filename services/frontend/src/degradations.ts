@@ -4,6 +4,7 @@ import { decodeCloudEvent, type Subjects } from '@busbar/protocol';
 
 /** Routers repeat `router.demoted` while it holds; what is not repeated for so long is over. */
 const EXPIRY_MS = 10_000;
+/** Nobody reads a longer list of reasons; what still holds is said again and takes the place of what is over. */
 const MAX_ENTRIES = 1_024;
 const MAX_REASON_CHARS = 300;
 
@@ -36,12 +37,8 @@ export class Degradations {
 
   /** One sentence for each fault, from whichever router said it. */
   reasons(): string[] {
-    const oldestMs = this.#clock.monotonicMs() - EXPIRY_MS;
-    const sentences = new Set<string>();
-    for (const [key, entry] of this.#entries) {
-      if (entry.heardMs < oldestMs) this.#entries.delete(key);
-      else sentences.add(entry.sentence);
-    }
+    this.#expire();
+    const sentences = new Set([...this.#entries.values()].map(({ sentence }) => sentence));
     return [...sentences].toSorted();
   }
 
@@ -56,8 +53,18 @@ export class Degradations {
   }
 
   #add(key: string, sentence: string): void {
-    if (this.#entries.size >= MAX_ENTRIES) return;
+    if (!this.#entries.has(key) && this.#entries.size >= MAX_ENTRIES) {
+      this.#expire();
+      if (this.#entries.size >= MAX_ENTRIES) return;
+    }
     this.#entries.set(key, { sentence, heardMs: this.#clock.monotonicMs() });
+  }
+
+  #expire(): void {
+    const oldestMs = this.#clock.monotonicMs() - EXPIRY_MS;
+    for (const [key, { heardMs }] of this.#entries) {
+      if (heardMs < oldestMs) this.#entries.delete(key);
+    }
   }
 
   #onPromoted(message: BusMessage): void {

@@ -57,7 +57,7 @@ export class Dispatcher implements GenerationHost {
     const holdings = new DecisionHoldings();
     const bookings = new Bookings(life, holdings, view.hasOtherRouters);
     const held = new HeldTeller(bus, subjects, id, holdings, () => life.flush());
-    const sender = new WorkSender(bus, subjects, id);
+    const sender = new WorkSender(bus, subjects, id, metrics);
     this.#bookings = bookings;
     this.#sender = sender;
     this.#held = held;

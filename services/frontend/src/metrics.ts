@@ -23,19 +23,24 @@ interface SplitMetrics {
   prefillLeg(seconds: number): void;
 }
 
+/** What came too late, not at all, or was dropped for a bound. */
+interface LossMetrics {
+  lostBatches(count: number): void;
+  strayDeltas(count: number): void;
+  lifeDropped(count: number): void;
+  cancelsForgotten(count: number): void;
+}
+
 /** What the frontend measures. Everything per token is a plain number that is read when the metrics are scraped. */
-export interface FrontendMetrics extends SplitMetrics {
+export interface FrontendMetrics extends SplitMetrics, LossMetrics {
   requestEnded(outcome: Outcome, seconds: number): void;
   firstToken(seconds: number): void;
   /** Gap between two deltas of a stream, one stream for each batch. */
   gap(seconds: number): void;
   promptTokens(count: number, cached: number): void;
   outputTokens(count: number): void;
-  lostBatches(count: number): void;
-  strayDeltas(count: number): void;
   badFrame(subject: string): void;
   retry(reason: string): void;
-  lifeDropped(count: number): void;
 }
 
 export function createFrontendMetrics(
@@ -100,12 +105,24 @@ export function createFrontendMetrics(
       cached(cachedCount);
     },
     outputTokens: counter('output_tokens_total', 'Tokens that workers generated'),
-    lostBatches: counter('lost_batches_total', 'Token batches of workers that never arrived'),
-    strayDeltas: counter('stray_deltas_total', 'Deltas of streams that had ended here'),
     badFrame: (subject) => badFrames.inc({ subject }),
     retry: (reason) => retries.inc({ reason }),
     ...splitMetrics(registry),
+    ...lossMetrics(counter),
+  };
+}
+
+function lossMetrics(
+  counter: (name: string, help: string) => (count: number) => void,
+): LossMetrics {
+  return {
+    lostBatches: counter('lost_batches_total', 'Token batches of workers that never arrived'),
+    strayDeltas: counter('stray_deltas_total', 'Deltas of streams that had ended here'),
     lifeDropped: counter('life_events_dropped_total', 'Events for routers lost in a long outage'),
+    cancelsForgotten: counter(
+      'cancels_forgotten_total',
+      'Cancels that are not said again after an outage of the bus because they are too many',
+    ),
   };
 }
 

@@ -37,6 +37,17 @@ test('after an outage routers hear what is held, and late decisions are given ba
     assert.equal((await running).status, 200);
   }));
 
+test('what is refused while the bus is away is counted, and no event waits for the end of the outage', () =>
+  withStack({ workers: 1, script: nothing }, async (stack) => {
+    stack.network.disconnect();
+    assert.equal((await stack.chat()).status, 503);
+    assert.equal(stack.context.events.length, 0);
+    assert.match(await stack.metrics(), /requests_total\{outcome="failed",.*\} 1\n/);
+    stack.network.reconnect();
+    assert.equal((await stack.chat({ max_tokens: -1 })).status, 400);
+    assert.equal(stack.context.events.length, 1);
+  }));
+
 test('an open ask and what comes after it are in no list; both legs of a split are in one', () => {
   const holdings = new DecisionHoldings();
   const most = limit('heldDecisions');
@@ -71,7 +82,7 @@ test('an open ask and what comes after it are in no list; both legs of a split a
 test('cancels of an outage and from right before it are said again, one message a worker and kind', async () => {
   const network = new MemoryNetwork();
   const subjects = createSubjects('test');
-  const sender = new WorkSender(network.connect(), subjects, 'f1');
+  const sender = new WorkSender(network.connect(), subjects, 'f1', { cancelsForgotten: () => {} });
   const heard: string[] = [];
   const listener = network.connect();
   for (const id of ['w1', 'w2']) {
@@ -89,6 +100,24 @@ test('cancels of an outage and from right before it are said again, one message 
   sender.repeat();
   await until(() => heard.length === 7);
   assert.deepEqual(heard.slice(4), ['w1 false 1 2 5', 'w2 false 3', 'w1 true 4']);
+});
+
+test('cancels that are too many to be said again are counted', () => {
+  let forgotten = 0;
+  const sender = new WorkSender(new MemoryNetwork().connect(), createSubjects('test'), 'f1', {
+    cancelsForgotten: (count) => {
+      forgotten += count;
+    },
+  });
+  sender.hold();
+  const most = limit('repeatedCancels');
+  sender.cancel(
+    'w1',
+    Array.from({ length: 2 * most }, (_, at) => at + 1),
+  );
+  assert.equal(forgotten, 0);
+  sender.cancel('w1', [2 * most + 1]);
+  assert.equal(forgotten, most);
 });
 
 test('a stream that was stopped while the worker did not hear it is stopped after the outage', () =>

@@ -30,6 +30,8 @@ export async function preparePrompts(
   { model, lora }: FoundModel,
   signal: AbortSignal,
 ): Promise<Checked<Prompt[]>> {
+  const unknown = findUnknownToken(request.params, model.tokenizer.vocabularySize);
+  if (unknown !== undefined) return unknown;
   const { cacheSalt } = request.params;
   const hasher =
     cacheSalt === undefined && lora === undefined
@@ -93,10 +95,8 @@ function finishPrompt(
   if (room < 1 || maxTokens > room) {
     return { ok: false, problem: tooLong(tokens.length, contextTokens, params, field) };
   }
-  const { vocabularySize } = tokenizer;
-  for (const id of tokens) if (id >= vocabularySize) return unknownToken(id, field);
-  for (const id of params.stopTokenIds) {
-    if (id >= vocabularySize) return unknownToken(id, 'stop_token_ids');
+  for (const id of tokens) {
+    if (id >= tokenizer.vocabularySize) return unknownToken(id, field);
   }
   return {
     ok: true,
@@ -104,7 +104,21 @@ function finishPrompt(
   };
 }
 
-function unknownToken(id: number, field: string): Checked<Prompt> {
+/** Engines fail on ids that their model does not have, or take no notice; either way the client hears it here. */
+function findUnknownToken(
+  { stopTokenIds, sampling }: GenerationParams,
+  vocabularySize: number,
+): Checked<never> | undefined {
+  for (const id of stopTokenIds) {
+    if (id >= vocabularySize) return unknownToken(id, 'stop_token_ids');
+  }
+  for (const id of Object.keys(sampling.logitBias ?? {})) {
+    if (Number(id) >= vocabularySize) return unknownToken(Number(id), 'logit_bias');
+  }
+  return undefined;
+}
+
+function unknownToken(id: number, field: string): Checked<never> {
   const message = `Token id ${id} is not in the vocabulary of the model.`;
   return { ok: false, problem: invalid(message, field) };
 }

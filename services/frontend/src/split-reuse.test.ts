@@ -38,6 +38,24 @@ test('a decode worker that refuses after the prefill: the next one fetches the s
     assert.equal(await stack.figure('split_requests_total', { outcome: 'failed' }), 20);
   }));
 
+test('other routers hear where the KV is that the next decode worker fetches', () =>
+  SplitStack.with(async (stack) => {
+    await stack.putInstance('router', 'router-2');
+    await until(() => stack.frontend.checks().every((check) => check.ok));
+    stack.first.ack = refuse('WORKER_FULL');
+    assert.equal((await stack.chat()).status, 200);
+    await stack.settled();
+    const booked = stack.life.filter((event) => event.kind === 'booked');
+    assert.deepEqual(
+      booked.map(({ workerId, isFetched, kvAt }) => [workerId, isFetched, kvAt]),
+      [
+        ['decode-1', true, undefined],
+        ['prefill-1', undefined, undefined],
+        ['decode-2', true, 'prefill-1'],
+      ],
+    );
+  }));
+
 test('KV that another worker cannot fetch is given up, and the prompt prefilled again', () =>
   SplitStack.with(async (stack) => {
     const { prefiller, first } = stack;

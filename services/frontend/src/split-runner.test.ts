@@ -28,7 +28,7 @@ test('KV that waited for too long is not fetched: computed where it is decoded, 
   const none = (): number => 0;
   const metrics = createFrontendMetrics(context.registry, none, none);
   const life = new LifePublisher(bus, subjects, id, metrics);
-  const sender = new WorkSender(bus, subjects, id);
+  const sender = new WorkSender(bus, subjects, id, metrics);
   const workers = new WorkerWatch({ bus, clock, host: sender });
   const streams = new Streams({
     bus,

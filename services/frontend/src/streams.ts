@@ -7,6 +7,7 @@ import type { StreamOwner } from './stream-owner.ts';
 const MAX_STREAM_ID = 0xffff_ffff;
 /** Streams that nobody waits for are cancelled at most so often for each worker. */
 const STRAY_CANCEL_MS = 500;
+/** Workers come and go under new names; those that were silent for longest are forgotten, which loses nothing of others. */
 const MAX_WORKERS = 4_096;
 
 export interface StreamHost {
@@ -21,6 +22,7 @@ export interface StreamHost {
 
 interface Sender {
   sequence: number;
+  heardMs: number;
   strayCancelMs: number;
 }
 
@@ -90,6 +92,7 @@ export class Streams {
     }
     this.#host.heard(workerId, nowMs);
     const sender = this.#senderOf(workerId);
+    sender.heardMs = nowMs;
     // A worker that begins to count anew has lost nothing by that; when it is another process, its lease says so.
     if (batch.sequence !== 1 && batch.sequence !== sender.sequence + 1) {
       this.#metrics.lostBatches(Math.max(1, batch.sequence - sender.sequence - 1));
@@ -122,11 +125,17 @@ export class Streams {
   #senderOf(workerId: string): Sender {
     let sender = this.#senders.get(workerId);
     if (sender === undefined) {
-      if (this.#senders.size >= MAX_WORKERS) this.#senders.clear();
-      sender = { sequence: 0, strayCancelMs: 0 };
+      if (this.#senders.size >= MAX_WORKERS) this.#forgetSilent();
+      sender = { sequence: 0, heardMs: 0, strayCancelMs: 0 };
       this.#senders.set(workerId, sender);
     }
     return sender;
+  }
+
+  /** Half at once, so that names which are all new cost no search each. */
+  #forgetSilent(): void {
+    const byNews = [...this.#senders].toSorted(([, a], [, b]) => a.heardMs - b.heardMs);
+    for (const [workerId] of byNews.slice(0, MAX_WORKERS / 2)) this.#senders.delete(workerId);
   }
 
   /** A stream that was just cancelled may send a little more; one that goes on is told again. */

@@ -12,6 +12,7 @@ import {
   type WorkHeader,
 } from '@busbar/protocol';
 import { FrontendError } from './errors.ts';
+import type { FrontendMetrics } from './metrics.ts';
 import { Recent } from './recent.ts';
 
 /** Room for the header of a message: `logit_bias` at its limit is about 30 kB. */
@@ -38,12 +39,18 @@ export class WorkSender {
   readonly #bus: Bus;
   readonly #subjects: Subjects;
   readonly #frontendId: string;
-  readonly #cancels = new Recent<Cancel>();
+  readonly #cancels: Recent<Cancel>;
 
-  constructor(bus: Bus, subjects: Subjects, frontendId: string) {
+  constructor(
+    bus: Bus,
+    subjects: Subjects,
+    frontendId: string,
+    metrics: Pick<FrontendMetrics, 'cancelsForgotten'>,
+  ) {
     this.#bus = bus;
     this.#subjects = subjects;
     this.#frontendId = frontendId;
+    this.#cancels = new Recent(limit('repeatedCancels'), metrics.cancelsForgotten);
   }
 
   /**

@@ -1,3 +1,4 @@
+/** Decisions whose event is awaited; of more than these the oldest are not measured, which leaves enough samples. */
 const MAX_OPEN = 4_096;
 
 /**

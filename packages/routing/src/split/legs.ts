@@ -42,13 +42,13 @@ export class Legs {
       ? this.#ledger.get(prefillLegId(booking.decisionId))
       : booking;
     const decode = booking.isFetched ? booking : this.#decodeLegOf(booking);
-    if (prefill === undefined || decode === undefined) return;
-    if (decode.flight !== undefined || !decode.isPrefilling) return;
-    const pair = this.#pairs.find(prefill.row, decode.row);
-    if (pair === undefined) return;
-    const residentBlocks = Math.floor(decode.residentTokens / decode.row.info.blockSize);
-    const bytes = transferBytes(prefill.row, decode.promptTokens, residentBlocks);
-    decode.flight = pair.link.book(bytes, 0);
+    if (prefill !== undefined && decode !== undefined) this.#fly(prefill.row, decode);
+  }
+
+  /** The only leg that another router booked: its worker fetches what `keeper` has prefilled already. */
+  onForeignStaged(decode: Booking, keeper: WorkerRow, nowMs: number): void {
+    this.#fly(keeper, decode);
+    if (decode.flight !== undefined) decode.flight.readyMs = nowMs;
   }
 
   onPrefilled(prefill: Booking, nowMs: number): void {
@@ -83,6 +83,15 @@ export class Legs {
       predictedMs: flight.predictedMs,
       observedMs: nowMs - flight.readyMs,
     });
+  }
+
+  #fly(from: WorkerRow, decode: Booking): void {
+    if (decode.flight !== undefined || !decode.isPrefilling) return;
+    const pair = this.#pairs.find(from, decode.row);
+    if (pair === undefined) return;
+    const residentBlocks = Math.floor(decode.residentTokens / decode.row.info.blockSize);
+    const bytes = transferBytes(from, decode.promptTokens, residentBlocks);
+    decode.flight = pair.link.book(bytes, 0);
   }
 
   #decodeLegOf(prefill: Booking): Booking | undefined {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { chain } from '../testing.ts';
+import type { BookedEvent } from '@busbar/protocol';
+import { chain, stored } from '../testing.ts';
 import {
   codeOf,
   GBIT,
@@ -55,6 +56,42 @@ suite('KV that waits where it was prefilled', () => {
     assert.deepEqual([told?.bytes, told?.observedMs], [BYTES, 1_500]);
     bench.end(placed);
     assert.equal(bench.booked(), 0);
+  });
+
+  test('is booked on the link by every router, until the first token', () => {
+    const [own, other] = [refused(), refused({}, { routerId: 'r2' })];
+    for (const bench of [own, other]) {
+      bench.decode('d2');
+      bench.link('p1', 'd2', { bytesPerMs: GBIT });
+      bench.kv('d2', bench.sequence('d2'), [stored(PROMPT.subarray(0, 40))]);
+    }
+    const placed = own.place(PROMPT, AGAIN);
+    const { decisionId, workerId, routerId, expectedCachedTokens } = placed;
+    assert.ok(expectedCachedTokens > 0);
+    const booked: BookedEvent = {
+      kind: 'booked',
+      decisionId,
+      routerId,
+      workerId,
+      promptTokens: 1_601,
+      maxTokens: 8,
+      expectedCachedTokens,
+      blocks: 100,
+      isFetched: true,
+      kvAt: 'p1',
+    };
+    other.life(booked, PROMPT);
+    const bytes = own.pair('p1', 'd2').bookedBytes;
+    assert.ok(bytes > 0 && bytes < BYTES);
+    assert.equal(other.pair('p1', 'd2').bookedBytes, bytes);
+    assert.equal(other.view('p1').bookedRequests, 0);
+    const effects = other.first(placed, 1_600);
+    assert.ok(effects.every(({ kind }) => kind !== 'transferred'));
+    assert.equal(other.pair('p1', 'd2').bookedBytes, 0);
+    other.end(placed);
+    assert.equal(other.booked(), 0);
+    other.life({ ...booked, kvAt: 'p9' }, PROMPT);
+    assert.equal(other.view('d2').bookedPrefillTokens, 0, 'a keeper that is not known here');
   });
 
   test('is fetched from a worker that may prefill nothing more, and the record says so', () => {

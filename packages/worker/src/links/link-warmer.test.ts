@@ -1,26 +1,13 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { createRng } from '@busbar/base';
+import { infoOf } from '../facts.testing.ts';
 import { LinkWarmer } from './link-warmer.ts';
 import type { Peer } from './peer-watch.ts';
 import type { WarmUpLink } from './warm-up.ts';
 
 function peerOf(id: string): Peer {
-  const info: Peer['info'] = {
-    model: 'm',
-    role: 'prefill',
-    engine: 'scripted',
-    engineVersion: '1',
-    blockSize: 16,
-    kvBlocks: 64,
-    dpRanks: 1,
-    contextTokens: 512,
-    maxRunning: 8,
-    kvEvents: false,
-    prefillTokensPerMs: 1,
-    decodeStepMs: 1,
-  };
-  return { id, epoch: 1, info };
+  return { id, epoch: 1, info: infoOf('prefill') };
 }
 
 interface Try {

@@ -5,39 +5,29 @@ import { type Bucket, type Bus, MemoryNetwork } from '@busbar/bus';
 import type { LinkProbe, ProbeOptions } from '@busbar/engine';
 import {
   decodeLinkRecord,
-  encodeInstance,
   encodeLinkRecord,
+  instanceKey,
   type LinkRecord,
   type WorkerInfo,
 } from '@busbar/protocol';
 import { createTestContext, type TestContext, until } from '@busbar/service/testing';
+import { infoOf, leaseOf } from '../facts.testing.ts';
 import { sweepLinks } from './link-janitor.ts';
-import { Links } from './links.ts';
+import { Links, type LinkTries } from './links.ts';
 import type { WarmUpLink } from './warm-up.ts';
 
 const MIB = 1_048_576;
 
-function infoOf(role: WorkerInfo['role'], endpoint?: string): WorkerInfo {
-  return {
-    model: 'm',
-    role,
-    engine: 'mock',
-    engineVersion: '1',
-    blockSize: 16,
-    kvBlocks: 64,
-    dpRanks: 1,
+function pairInfo(role: WorkerInfo['role'], endpoint?: string): WorkerInfo {
+  return infoOf(role, {
     contextTokens: 1_000,
-    maxRunning: 8,
-    kvEvents: true,
-    prefillTokensPerMs: 1,
-    decodeStepMs: 1,
     transfer: {
       protocol: 'tcp',
       revision: { layout: 'a' },
       kvBytesPerToken: 100_000,
       ...(endpoint === undefined ? {} : { endpoint }),
     },
-  };
+  });
 }
 
 interface Bench {
@@ -55,7 +45,7 @@ interface Bench {
 async function withLinks(
   probe: (endpoint: string) => Promise<LinkProbe>,
   use: (bench: Bench) => Promise<void>,
-  own = infoOf('decode'),
+  own = pairInfo('decode'),
   warmUp: WarmUpLink = () => assert.fail('an engine that moves no KV by itself needs none'),
 ): Promise<void> {
   const network = new MemoryNetwork();
@@ -68,31 +58,29 @@ async function withLinks(
     if (change.kind === 'put') writes.set(change.key, (writes.get(change.key) ?? 0) + 1);
   });
   const probes: Bench['probes'] = [];
-  const links = await Links.start(context, own, own.transfer!, {
+  const tries: LinkTries = {
     probe: (endpoint, options) => {
       probes.push({ endpoint, options });
       return probe(endpoint);
     },
     warmUp,
-  });
+  };
+  const problems: unknown[] = [];
+  const links = await Links.start(
+    context,
+    own,
+    own.transfer!,
+    tries,
+    (error) => void problems.push(error),
+  );
   const records = async (): Promise<Map<string, LinkRecord>> =>
     new Map((await bucket.entries()).map(({ key, value }) => [key, decodeLinkRecord(value)]));
   const join: Bench['join'] = async (id, worker, epoch = 1) => {
-    const instance = {
-      protocol: 1,
-      role: worker.role,
-      id,
-      epoch,
-      pid: 1,
-      host: 'h',
-      startedAt: '',
-      state: 'ready' as const,
-      worker,
-    };
-    await instances.put(`${worker.role}.${id}`, encodeInstance(instance));
+    await instances.put(instanceKey(worker.role, id), leaseOf(id, worker, epoch));
   };
   try {
     await use({ bus, context, links, instances, records, writes, join, probes });
+    assert.deepEqual(problems, []);
   } finally {
     await links.stop();
     await bus.close();
@@ -104,11 +92,11 @@ const fast = (): Promise<LinkProbe> => Promise.resolve({ bytesPerMs: MIB, latenc
 
 test('a prefill worker that can be a partner is probed before any transfer; others are not', () =>
   withLinks(fast, async ({ join, probes, records }) => {
-    await join('p1', infoOf('prefill', '127.0.0.1:7001'));
-    await join('p2', { ...infoOf('prefill', '127.0.0.1:7002'), model: 'other' });
-    await join('p3', { ...infoOf('prefill', '127.0.0.1:7003'), blockSize: 32 });
-    await join('p4', infoOf('prefill'));
-    await join('d2', infoOf('decode', '127.0.0.1:7005'));
+    await join('p1', pairInfo('prefill', '127.0.0.1:7001'));
+    await join('p2', { ...pairInfo('prefill', '127.0.0.1:7002'), model: 'other' });
+    await join('p3', { ...pairInfo('prefill', '127.0.0.1:7003'), blockSize: 32 });
+    await join('p4', pairInfo('prefill'));
+    await join('d2', pairInfo('decode', '127.0.0.1:7005'));
     await until('the record', async () => (await records()).has('p1.d1'));
     const record = (await records()).get('p1.d1');
     assert.deepEqual(
@@ -122,7 +110,7 @@ test('a prefill worker that can be a partner is probed before any transfer; othe
 
 test('a link of engines that move KV by themselves is open at once and proven by a warm-up, not by a probe', async () => {
   const nixl = (role: WorkerInfo['role'], endpoint?: string): WorkerInfo => {
-    const info = infoOf(role, endpoint);
+    const info = pairInfo(role, endpoint);
     return { ...info, transfer: { ...info.transfer!, protocol: 'nixl' } };
   };
   let fail: ((error: Error) => void) | undefined;
@@ -153,7 +141,7 @@ test('a link of engines that move KV by themselves is open at once and proven by
 
 test('transfers are published at most once a second, all of them counted, and taken back at the end', () =>
   withLinks(fast, async ({ join, links, records, writes }) => {
-    await join('p1', infoOf('prefill', '127.0.0.1:7001'));
+    await join('p1', pairInfo('prefill', '127.0.0.1:7001'));
     await until('the probe', async () => (await records()).has('p1.d1'));
     for (let key = 1; key <= 50; key++) {
       links.began(key, 'p1');
@@ -168,11 +156,11 @@ test('transfers are published at most once a second, all of them counted, and ta
 
 test('a peer that leaves takes its record along; one that comes anew is measured anew', () =>
   withLinks(fast, async ({ context, join, links, records, instances, probes }) => {
-    await join('p1', infoOf('prefill', '127.0.0.1:7001'));
+    await join('p1', pairInfo('prefill', '127.0.0.1:7001'));
     await until('the probe', async () => (await records()).has('p1.d1'));
     links.began(1, 'p1');
     links.ended(1, { outcome: 'ok', bytes: 5 });
-    await join('p1', infoOf('prefill', '127.0.0.1:7009'), 2);
+    await join('p1', pairInfo('prefill', '127.0.0.1:7009'), 2);
     await until('the probe of the new one', () =>
       probes.some(({ endpoint }) => endpoint === '127.0.0.1:7009'),
     );
@@ -193,7 +181,7 @@ test('a peer without room for a probe is asked again, and its link has not faile
   const probe = (): Promise<LinkProbe> =>
     asked++ === 0 ? Promise.reject(new AppError('TRANSFER_BUSY', 'full')) : fast();
   await withLinks(probe, async ({ join, records }) => {
-    await join('p1', infoOf('prefill', '127.0.0.1:7001'));
+    await join('p1', pairInfo('prefill', '127.0.0.1:7001'));
     await until('the record', async () => (await records()).has('p1.d1'));
     const { failures, lastFailure, source } = (await records()).get('p1.d1')!;
     assert.deepEqual([failures, lastFailure, source], [0, undefined, 'probe']);
@@ -206,8 +194,8 @@ test('a slow link is told once, a failure with its reason, a probe without an an
       ? Promise.resolve({ bytesPerMs: 5_000, latencyMs: 1 })
       : Promise.reject(new Error('nobody listens there'));
   await withLinks(probe, async ({ context, join, links, records }) => {
-    await join('p1', infoOf('prefill', '127.0.0.1:7001'));
-    await join('p2', infoOf('prefill', '127.0.0.1:7002'));
+    await join('p1', pairInfo('prefill', '127.0.0.1:7001'));
+    await join('p2', pairInfo('prefill', '127.0.0.1:7002'));
     await until('both records', async () => (await records()).size === 2);
     assert.match((await records()).get('p2.d1')?.lastFailure ?? '', /nobody listens/);
     for (const key of [1, 2, 3]) {

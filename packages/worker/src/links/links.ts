@@ -3,7 +3,7 @@ import type { Bucket } from '@busbar/bus';
 import type { FetchReport, LinkProbe } from '@busbar/engine';
 import { type LinkFigures, LinkLedger } from '@busbar/links';
 import type { TransferInfo, WorkerInfo } from '@busbar/protocol';
-import type { ServiceContext } from '@busbar/service';
+import type { LeaseProblemListener, ServiceContext } from '@busbar/service';
 import type { FetchObserver } from '../fetch-meter.ts';
 import { sweepLinks } from './link-janitor.ts';
 import { LinkProber, type ProbeLink } from './link-prober.ts';
@@ -78,16 +78,18 @@ export class Links implements FetchObserver, PeerListener {
     });
   }
 
+  /** `onProblem` hears of leases of prefill workers that cannot be read or taken. */
   static async start(
     context: ServiceContext,
     own: WorkerInfo,
     transfer: TransferInfo,
     tries: LinkTries,
+    onProblem: LeaseProblemListener,
   ): Promise<Links> {
     const { bus, buckets } = context;
     const links = new Links(context, own, transfer, await bus.bucket(buckets.links), tries);
     const instances = await bus.bucket(buckets.instances);
-    links.#watch = await PeerWatch.start(instances, own, links);
+    links.#watch = await PeerWatch.start(instances, own, links, onProblem);
     links.#sweeper = setInterval(() => void links.#sweep(instances), SWEEP_EVERY_MS);
     links.#stopListening = bus.onStatus((change) => {
       if (change === 'reconnected') links.#publisher.republish();

@@ -1,7 +1,7 @@
 import type { Bucket } from '@busbar/bus';
 import { decodeInstance, type Instance, instanceKey, type WorkerInfo } from '@busbar/protocol';
 import { pairRefusal } from '@busbar/routing';
-import { LeaseWatch } from '@busbar/service';
+import { type LeaseProblemListener, LeaseWatch } from '@busbar/service';
 
 /** A prefill worker whose KV this decode worker can use. */
 export interface Peer {
@@ -26,7 +26,7 @@ export class PeerWatch {
   readonly #peers = new Map<string, Peer>();
   readonly #leases: LeaseWatch<Instance>;
 
-  private constructor(own: WorkerInfo, listener: PeerListener) {
+  private constructor(own: WorkerInfo, listener: PeerListener, onProblem: LeaseProblemListener) {
     this.#own = own;
     this.#listener = listener;
     this.#leases = new LeaseWatch({
@@ -39,11 +39,17 @@ export class PeerWatch {
         changed: (key, instance) => this.#onLease(idOf(key), instance),
         left: (key) => this.#drop(idOf(key)),
       },
+      onProblem,
     });
   }
 
-  static async start(bucket: Bucket, own: WorkerInfo, listener: PeerListener): Promise<PeerWatch> {
-    const watch = new PeerWatch(own, listener);
+  static async start(
+    bucket: Bucket,
+    own: WorkerInfo,
+    listener: PeerListener,
+    onProblem: LeaseProblemListener,
+  ): Promise<PeerWatch> {
+    const watch = new PeerWatch(own, listener, onProblem);
     await watch.#leases.open(bucket);
     return watch;
   }

@@ -7,41 +7,17 @@ import {
   encodeTokenBatch,
   encodeWorkAck,
   type StreamDelta,
-  type TransferParams,
   type WorkAck,
-  type WorkerInfo,
 } from '@busbar/protocol';
 import { createTestContext, type TestContext, until } from '@busbar/service/testing';
+import { infoOf, nixlTransfer } from '../facts.testing.ts';
 import type { Peer } from './peer-watch.ts';
 import { createWarmUp } from './warm-up.ts';
 
-const TRANSFER: TransferParams = {
-  protocol: 'nixl',
-  params: {
-    do_remote_prefill: true,
-    do_remote_decode: false,
-    remote_block_ids: [[1]],
-    remote_engine_id: 'e',
-    remote_request_id: 'r',
-    remote_host: 'h',
-    remote_port: 1,
-  },
-};
-const OWN: WorkerInfo = {
-  model: 'm',
-  role: 'decode',
-  engine: 'scripted',
-  engineVersion: '1',
-  blockSize: 16,
-  kvBlocks: 64,
-  dpRanks: 1,
-  contextTokens: 512,
-  maxRunning: 8,
-  kvEvents: false,
-  prefillTokensPerMs: 1,
-  decodeStepMs: 1,
+const TRANSFER = nixlTransfer();
+const OWN = infoOf('decode', {
   transfer: { protocol: 'nixl', revision: {}, kvBytesPerToken: 1 },
-};
+});
 const PEER: Peer = { id: 'p1', epoch: 1, info: { ...OWN, role: 'prefill' } };
 const NEVER = new AbortController().signal;
 
