@@ -160,6 +160,7 @@ class ModelledEngine implements Mocker {
       activeBlocks: this.#cache.activeBlocks,
       decodeStepMs: this.#rates.decodeStepMs,
       prefillTokensPerMs: this.#rates.prefillTokensPerMs,
+      prefillStepTokens: this.#rates.prefillStepTokens,
       storedBlocksTotal: this.#cache.storedBlocksTotal,
       stagedBlocks: this.#cache.stagedBlocks,
     };

@@ -64,6 +64,36 @@ describe('seed-8gb', () => {
     driver.drain();
     const profile = profileByName('seed-8gb')!;
     near(driver.mocker.load().prefillTokensPerMs, profile.prefillTokensPerMs, 0.05);
+    assert.equal(driver.mocker.load().prefillStepTokens, 1560);
+  });
+
+  it('takes a base step for each 2,048 tokens of a prompt, and one for the first of them', () => {
+    const ttftMs = (tokens: number): number => {
+      const driver = driverFor('seed-8gb', 926);
+      driver.mocker.submit(request(1, prompt(1, tokens)));
+      driver.drain();
+      return driver.firstTokenMs.get(1)!;
+    };
+    const computeMs = (tokens: number): number => 0.0283 * tokens + 0.95e-5 * tokens ** 2;
+    for (const [tokens, steps] of [
+      [1, 1],
+      [15, 1],
+      [2_048, 1],
+      [2_049, 2],
+      [3_072, 2],
+    ] as const) {
+      near(ttftMs(tokens), 13 * steps + computeMs(tokens), 0.001);
+    }
+  });
+
+  it('shares the base of a step with running sequences', () => {
+    const driver = driverFor('seed-8gb', 926);
+    driver.mocker.submit(request(1, prompt(1, 16), { maxTokens: 50 }));
+    for (let step = 0; step < 10; step++) driver.step();
+    const sentMs = driver.nowMs;
+    driver.mocker.submit(request(2, prompt(2, 512)));
+    driver.drain();
+    near(driver.firstTokenMs.get(2)! - sentMs, 30 + 0.12, 0.01);
   });
 
   it('takes half the time at twice the speed', () => {

@@ -10,6 +10,7 @@ export class StepRates {
   #decodeMs = 0;
   #decodeSteps = 0;
   #prefillMs = 0;
+  #prefillSteps = 0;
   #prefillTokens = 0;
 
   /** Mean duration of a step that decoded, 0 when there was none. */
@@ -22,6 +23,11 @@ export class StepRates {
     return this.#prefillMs === 0 ? 0 : this.#prefillTokens / this.#prefillMs;
   }
 
+  /** Prompt tokens of the mean step that the rate of prefill is of, 0 when there was none. */
+  get prefillStepTokens(): number {
+    return this.#prefillSteps === 0 ? 0 : this.#prefillTokens / this.#prefillSteps;
+  }
+
   record(batch: StepBatch, tookMs: number): void {
     if (batch.decodeSequences > 0) {
       this.#decodeMs = this.#decodeMs * KEEP + tookMs;
@@ -29,6 +35,7 @@ export class StepRates {
     }
     if (batch.prefillTokens >= TELLING_TOKENS) {
       this.#prefillMs = this.#prefillMs * KEEP + tookMs;
+      this.#prefillSteps = this.#prefillSteps * KEEP + 1;
       this.#prefillTokens = this.#prefillTokens * KEEP + batch.prefillTokens;
     }
   }

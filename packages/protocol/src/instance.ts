@@ -85,6 +85,8 @@ const workerLoadSchema = z.object({
   decodeStepMs: z.number().min(0),
   /** Tokens prefilled per millisecond lately; 0 when there was none. */
   prefillTokensPerMs: z.number().min(0),
+  /** Prompt tokens of the mean step or prefill that this rate was measured at; absent or 0 when there was none. */
+  prefillStepTokens: z.number().min(0).optional(),
   /** Sequence number of the last KV batch of this epoch; tells a router that it missed the newest. */
   kvSequence: z.int().min(0),
   /** Blocks that the engine has made reusable since it started; grows whether or not events are sent. */

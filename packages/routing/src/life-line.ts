@@ -100,7 +100,7 @@ export class LifeLine {
     const computed = booking.promptTokens - (event.cachedTokens ?? booking.cachedTokens);
     const isReporting = row.load !== undefined && row.load.prefillTokensPerMs > 0;
     if (wasAlone && !isReporting && computed >= RATE_TOKENS) {
-      row.learnPrefillRate(computed / event.ttftMs);
+      row.learnPrefillRate(computed / event.ttftMs, computed);
     }
   }
 

@@ -16,6 +16,7 @@ import type { Flight } from './split/link.ts';
 import type { Offer } from './split/pair-finder.ts';
 import type { PairTable } from './split/pair-table.ts';
 import { Splitter } from './split/splitter.ts';
+import { baseStepMs } from './terms.ts';
 import type { DecisionRecord, RequestEvent, RouterConfig, RouterEffect } from './types.ts';
 import type { WorkerColumns } from './worker-columns.ts';
 import type { WorkerPool } from './worker-pool.ts';
@@ -111,10 +112,10 @@ export class Placer {
   /** What will pass before the first token: what the terms predict, without what others pay for later. */
   #ttftMs(record: DecisionRecord, chosen: number): number {
     const { terms, totalMs } = record.candidates[0]!;
-    const { workers, slots } = this.#candidates;
+    const { workers, slots, uncachedTokens } = this.#candidates;
     let laterMs = 0;
     for (const name of LATER_TERMS) laterMs += terms[name] ?? 0;
-    return totalMs - laterMs + workers.decodeStepMs[slots[chosen]!]!;
+    return totalMs - laterMs + baseStepMs(workers, slots[chosen]!, uncachedTokens[chosen]!);
   }
 
   #book(

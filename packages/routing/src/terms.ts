@@ -1,4 +1,5 @@
 import type { Candidates, Placement } from './candidates.ts';
+import type { WorkerColumns } from './worker-columns.ts';
 
 /** Adds to `cost`, for each candidate, `weight` times the milliseconds that one cause is predicted to take or to cost. */
 export type Term = (
@@ -50,6 +51,26 @@ export const ownPrefill: Term = (candidates, _placement, weight, cost) => {
   const { msPerToken } = workers;
   for (let at = 0; at < count; at++) {
     cost[at]! += weight * uncachedTokens[at]! * msPerToken[slots[at]!]!;
+  }
+};
+
+/**
+ * Every step takes a base time, whatever it computes. This is the part of it that `tokens` at the worker's rate of prefill leave out: the
+ * rate is a mean over steps of so many tokens, each with its base. A short prompt takes a whole step, a long one as long as its tokens.
+ */
+export function baseStepMs(workers: WorkerColumns, slot: number, tokens: number): number {
+  return workers.decodeStepMs[slot]! * Math.max(0, 1 - tokens / workers.stepTokens[slot]!);
+}
+
+/** The base of the step that computes the request's own tokens, as far as the rate leaves it out. */
+export const baseStep: Term = (
+  { workers, slots, count, uncachedTokens },
+  _placement,
+  weight,
+  cost,
+) => {
+  for (let at = 0; at < count; at++) {
+    cost[at]! += weight * baseStepMs(workers, slots[at]!, uncachedTokens[at]!);
   }
 };
 

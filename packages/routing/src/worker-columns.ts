@@ -28,6 +28,8 @@ export class WorkerColumns {
   maxRunning = new Float64Array(FIRST_SIZE);
   /** Of prefill. */
   msPerToken = new Float64Array(FIRST_SIZE);
+  /** Prompt tokens of the mean step that this rate was measured at: each of them holds one base step. */
+  stepTokens = new Float64Array(FIRST_SIZE);
   decodeStepMs = new Float64Array(FIRST_SIZE);
   /** From booking to end of a request. */
   serviceMs = new Float64Array(FIRST_SIZE);
@@ -75,6 +77,7 @@ const COLUMNS = [
   'promptLimit',
   'maxRunning',
   'msPerToken',
+  'stepTokens',
   'decodeStepMs',
   'serviceMs',
   'slackTokens',

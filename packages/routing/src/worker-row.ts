@@ -14,6 +14,8 @@ import { WorkingSet } from './working-set.ts';
 
 /** Failed prefill legs in a row that say nothing of the worker yet. */
 const FORGIVEN_LEGS = 2;
+/** Rates that workers announce are those of prompts about so long. */
+const PRIOR_STEP_TOKENS = 1_024;
 
 /** What the rows of one router share, and how a new one begins. */
 export interface RowParts {
@@ -59,6 +61,7 @@ export class WorkerRow {
   lowerOwners: number[] = [];
   #isGuessing = false;
   readonly #prefillRate: LearnedRate;
+  readonly #stepTokens = new LearnedRate(PRIOR_STEP_TOKENS);
   readonly #decodeStepMs: LearnedRate;
   readonly #serviceMs: LearnedRate;
   readonly #columns: WorkerColumns;
@@ -120,12 +123,14 @@ export class WorkerRow {
     this.isDraining = load.state === 'draining';
     this.#columns.stagedTokens[this.slot] = (load.stagedBlocks ?? 0) * this.info.blockSize;
     this.#decodeStepMs.learn(load.decodeStepMs);
-    this.learnPrefillRate(load.prefillTokensPerMs);
+    this.learnPrefillRate(load.prefillTokensPerMs, load.prefillStepTokens ?? 0);
     this.refreshOpen();
   }
 
-  learnPrefillRate(tokensPerMs: number): void {
+  /** `stepTokens`: what the rate was measured at, 0 when that is not known. */
+  learnPrefillRate(tokensPerMs: number, stepTokens: number): void {
     this.#prefillRate.learn(tokensPerMs);
+    this.#stepTokens.learn(stepTokens);
     this.reuse.tokensPerMs.learn(tokensPerMs);
     this.#writeRates();
   }
@@ -218,6 +223,7 @@ export class WorkerRow {
 
   #writeRates(): void {
     this.#columns.msPerToken[this.slot] = 1 / this.#prefillRate.value;
+    this.#columns.stepTokens[this.slot] = this.#stepTokens.value;
     this.#columns.decodeStepMs[this.slot] = this.#decodeStepMs.value;
     this.#columns.serviceMs[this.slot] = this.#serviceMs.value;
   }

@@ -6,6 +6,8 @@ export interface RequestRecord {
   promptTokens: number;
   isRepeat: boolean;
   arrivedMs: number;
+  /** What the router of the last placement said of the time from its reply to the first token; undefined when its policy predicts none. */
+  predictedTtftMs: number | undefined;
   firstTokenMs: number | undefined;
   endedMs: number | undefined;
   outcome: Outcome | undefined;
@@ -30,6 +32,7 @@ export function newRecord(request: SimRequest, arrivedMs: number): RequestRecord
     promptTokens: request.tokens.length,
     isRepeat: request.isRepeat,
     arrivedMs,
+    predictedTtftMs: undefined,
     firstTokenMs: undefined,
     endedMs: undefined,
     outcome: undefined,

@@ -98,6 +98,7 @@ export class SimFrontend {
     const { workerId, prefill, kvAt } = reply;
     record.placements++;
     record.workerId = workerId;
+    record.predictedTtftMs = reply.predictedTtftMs;
     record.expectedCachedTokens = (prefill ?? reply).expectedCachedTokens;
     placement.decisionId = reply.decisionId;
     this.#tellBooked(placement, reply);

@@ -45,6 +45,7 @@ function toWorkerLoad({ epoch, kvBlocks, isDraining, kvSequence, load }: LoadFac
     kvBlocks,
     decodeStepMs: load.decodeStepMs,
     prefillTokensPerMs: load.prefillTokensPerMs,
+    prefillStepTokens: load.prefillStepTokens,
     kvSequence,
     storedBlocksTotal: load.storedBlocksTotal,
     stagedBlocks: load.stagedBlocks,

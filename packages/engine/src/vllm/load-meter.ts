@@ -12,6 +12,7 @@ export class LoadMeter {
   #storedBlocksTotal = 0;
   #decodeStepMs = 0;
   #prefillTokensPerMs = 0;
+  #prefillStepTokens = 0;
   /** Requests whose prefill shared the engine with no other. */
   readonly #alone = new Set<Run>();
 
@@ -48,6 +49,7 @@ export class LoadMeter {
     const tookMs = run.firstTokenMs - run.submittedMs;
     if (isAlone && run.cachedTokens !== undefined && computed >= RATE_TOKENS && tookMs > 0) {
       this.#prefillTokensPerMs = average(this.#prefillTokensPerMs, computed / tookMs);
+      this.#prefillStepTokens = average(this.#prefillStepTokens, computed);
     }
   }
 
@@ -76,6 +78,7 @@ export class LoadMeter {
       freeBlocks: Math.max(0, this.#kvBlocks - Math.max(activeBlocks, reusableBlocks)),
       decodeStepMs: this.#decodeStepMs,
       prefillTokensPerMs: this.#prefillTokensPerMs,
+      prefillStepTokens: this.#prefillStepTokens,
       storedBlocksTotal: this.#storedBlocksTotal,
       stagedBlocks: Math.min(this.#kvBlocks, stagedBlocks),
     };

@@ -93,6 +93,18 @@ describe('what goes to vLLM', () => {
       assert.ok(heard.steps.length < heard.deltas.length / 2, `${heard.steps.length} steps`);
     }));
 
+  test('the rate of prefill is told with the length of the prompts that it was measured at', () =>
+    withEngine(async (engine, heard) => {
+      engine.submit(request(1, { tokens: prompt(200, 1) }));
+      await heard.end(1);
+      const { prefillTokensPerMs, prefillStepTokens } = engine.load();
+      assert.ok(prefillTokensPerMs > 0);
+      assert.equal(prefillStepTokens, 200);
+      engine.submit(request(2, { tokens: prompt(100, 2) }));
+      await heard.end(2);
+      assert.equal(engine.load().prefillStepTokens, 200, 'too short to tell a rate');
+    }));
+
   test('a version outside the known range is a warning', async () => {
     const warnings: string[] = [];
     const onWarning = (message: string): void => void warnings.push(message);

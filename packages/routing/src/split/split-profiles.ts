@@ -1,6 +1,7 @@
 import { evictionPrice } from '../eviction-price.ts';
 import { LATER_TERMS, PREDICTIVE_PROFILE } from '../profiles.ts';
 import {
+  baseStep,
   decodeInterference,
   ownPrefill,
   type Profile,
@@ -36,21 +37,28 @@ const firstStep: Term = ({ workers, slots, count }, _placement, weight, cost) =>
   for (let at = 0; at < count; at++) cost[at]! += weight * workers.decodeStepMs[slots[at]!]!;
 };
 
-/** The whole request at one worker. */
+const DELAY_PROFILE: Profile = [['prefillInterferenceMs', DELAY_WEIGHT, prefillInterference]];
+
+/**
+ * The whole request at one worker. Both ways take base steps: a prefill one, where the rate leaves it out, and a split one more at the
+ * decode worker. Placement without a split goes on without: simulated, the base step makes no choice among workers better.
+ */
 export const LOCAL_PROFILE: Profile = [
   ...PREDICTIVE_PROFILE,
-  ['prefillInterferenceMs', DELAY_WEIGHT, prefillInterference],
+  ['baseStepMs', 1, baseStep],
+  ...DELAY_PROFILE,
 ];
 
-/** The prefill leg. The first four pass before the KV is ready; the last is paid by who comes later. */
+/** The prefill leg. The first five pass before the KV is ready; the last is paid by who comes later. */
 export const PREFILL_PROFILE: Profile = [
   ['prefillQueueMs', 1, queueWait],
   ['prefillSeatMs', 1, seatWait],
   ['prefillMs', 1, ownPrefill],
+  ['prefillBaseStepMs', 1, baseStep],
   ['prefillTierLoadMs', 1, tierLoad],
   ['prefillComputeMs', LATER_WEIGHT, ownPrefill],
 ];
-export const READY_TERMS = 4;
+export const READY_TERMS = 5;
 
 /**
  * Decides which prefill worker, and not whether to split: what its cache holds is worth something only as long as requests are split, so
@@ -72,7 +80,7 @@ export const FIRST_TOKEN_TERMS = 3;
 export const SPLIT_LATER_TERMS: readonly string[] = [
   ...LATER_TERMS,
   ...[
-    ...LOCAL_PROFILE.slice(PREDICTIVE_PROFILE.length),
+    ...DELAY_PROFILE,
     ...PREFILL_PROFILE.slice(READY_TERMS),
     ...DECODE_PROFILE.slice(FIRST_TOKEN_TERMS),
   ].map(([name]) => name),

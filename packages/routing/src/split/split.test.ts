@@ -43,6 +43,31 @@ suite('mode auto', () => {
     assert.ok(Math.abs(sumOf(split.pair.terms) - split.pair.totalMs) < 1e-9);
   });
 
+  test('counts a step in both ways of a prompt too short to fill one', () => {
+    const bench = benchOf(GBIT);
+    bench.prefill('p1', { prefillTokensPerMs: 160, decodeStepMs: 2 });
+    bench.link('p1', 'd1');
+    bench.decode('d1', { prefillTokensPerMs: 2, decodeStepMs: 130 });
+    const { local, pair, reason } = splitOf(bench.ask(chain('short', 1)));
+    const whole = 1 - 17 / 1_024;
+    assert.equal(local.terms['ownPrefillMs'], 8.5);
+    assert.equal(local.terms['baseStepMs'], 130 * whole);
+    assert.ok(Math.abs(pair!.terms['prefillMs']! - 17 / 160) < 1e-9);
+    assert.ok(Math.abs(pair!.terms['prefillBaseStepMs']! - 2 * whole) < 1e-9);
+    assert.equal(pair!.terms['firstStepMs'], 130);
+    assert.match(reason, /after a prefill of 2\.1 ms.*; local prefill takes 136 ms/);
+  });
+
+  test('leaves the step out where the rate was measured over steps of such prompts', () => {
+    const bench = benchOf(GBIT);
+    for (let i = 0; i < 60; i++) {
+      bench.load('d1', { prefillTokensPerMs: 2, prefillStepTokens: 256, decodeStepMs: 130 });
+    }
+    const half = splitOf(bench.ask(chain('half', 8))).local.terms['baseStepMs']!;
+    assert.ok(Math.abs(half - 130 * (1 - 129 / 256)) < 1, `${half} ms`);
+    assert.equal(splitOf(bench.ask(chain('all', 17))).local.terms['baseStepMs'], 0);
+  });
+
   test('splits over a fast link when running decodes would be held up', () => {
     const bench = benchOf(GBIT * 100);
     for (let i = 0; i < 4; i++) bench.computed(bench.place(chain(`running ${i}`, 2)));

@@ -160,7 +160,7 @@ export class Splitter {
         transferMs: offer.transferMs,
         localWorkerId: workerId,
         localTotalMs: record.local.totalMs,
-        localPrefillMs: terms['ownPrefillMs'] ?? 0,
+        localPrefillMs: (terms['ownPrefillMs'] ?? 0) + (terms['baseStepMs'] ?? 0),
         interferenceMs: terms['prefillInterferenceMs'] ?? 0,
       });
     }
