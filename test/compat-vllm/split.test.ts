@@ -4,7 +4,7 @@ import OpenAI from 'openai';
 import { ProtocolClient } from '../nats/protocol-client.ts';
 import { BLOCK_SIZE, MODEL, NAMESPACE, promptTokens, VllmStack } from './vllm-stack.ts';
 
-/** A transfer takes a second or two on cores that three Python processes share; more when others use them too. */
+/** The first transfer takes a second or two on cores that two Python processes share; more when others use them too. */
 const ANSWER_MS = 60_000;
 /** Below the lease that workers give vLLM. */
 const LEFT_MS = 20_000;
@@ -29,8 +29,7 @@ before(async () => {
   openai = new OpenAI({
     baseURL: `${stack.url}/v1`,
     apiKey: 'unused',
-    // Two cores may stand still for twenty seconds during a transfer, the router with them: longer than a request waits in it (429).
-    maxRetries: 8,
+    maxRetries: 0,
     timeout: ANSWER_MS,
   });
 });
@@ -78,8 +77,7 @@ test('a split request gives the text of a whole one', async (t: TestContext) => 
     t.diagnostic(`${split.usage?.prompt_tokens} tokens: ${ms.toFixed(0)} ms`);
   }
   const splits = await stack.metric(stack.ofRole('router').adminUrl, 'busbar_router_splits_total');
-  // A try that the busy machine ends is split again with the next; that none was served whole is what the tokens say.
-  assert.ok(splits >= 3, `${splits} splits`);
+  assert.equal(splits, 3);
   // What decode pulled it did not compute.
   const pulled = (await pulledTokens()) - pulledBefore;
   assert.ok(pulled > promptTokenCount * 0.9, `${pulled} of ${promptTokenCount}`);
@@ -91,8 +89,6 @@ test('prefill and decode on two vLLMs over NIXL give the tokens of one', async (
   const client = await ProtocolClient.connect(url, {
     namespace: NAMESPACE,
     blockSize: BLOCK_SIZE,
-    // Two cores with two vLLMs that connect may stand still for longer than the lease of a frontend.
-    leaseTtlMs: ANSWER_MS,
   });
   try {
     const [prefill, decode] = [stack.ofRole('prefill'), stack.ofRole('decode')];
@@ -108,7 +104,8 @@ test('prefill and decode on two vLLMs over NIXL give the tokens of one', async (
       const beganMs = performance.now();
       const kvSource = { prefillWorkerId: prefill.id, transfer, validForMs: LEFT_MS };
       const second = { maxTokens: 24, sampling, kvSource };
-      const { answer } = await client.work(decode.id, MODEL, tokens, second);
+      const { ack, answer } = await client.work(decode.id, MODEL, tokens, second);
+      assert.equal(ack.kind, 'accepted');
       assert.equal(await client.finished(answer, ANSWER_MS), 'length', answer.errorCode);
       t.diagnostic(`${length} tokens: ${(performance.now() - beganMs).toFixed(0)} ms to decode`);
       assert.deepEqual(answer.tokens, await stack.direct(decode, tokens, 24));

@@ -22,6 +22,8 @@ const STOP_MS = 30_000;
 
 /** 48 blocks of 32 tokens, so that a few prompts evict each other. */
 const VLLM_ARGS = [
+  // A worker process of its own would wait for work by yielding without end, which keeps whole machines of two cores from all else for seconds.
+  '--distributed-executor-backend uni',
   '--enforce-eager',
   '--num-gpu-blocks-override 48',
   '--max-num-seqs 8',
@@ -37,6 +39,8 @@ const VLLM_ENV = {
   DO_NOT_TRACK: '1',
   VLLM_CPU_OMP_THREADS_BIND: 'nobind',
   OMP_NUM_THREADS: '1',
+  // Without it the build for CPUs takes another executor than it is told.
+  VLLM_ENABLE_V1_MULTIPROCESSING: '0',
   VLLM_HOST_IP: '127.0.0.1',
   UCX_TLS: 'tcp,shm,self',
   UCX_NET_DEVICES: 'lo',
@@ -206,7 +210,7 @@ export class VllmStack implements AsyncDisposable {
 
   /** The end of what each process has written. */
   outputs(): string {
-    return this.members.map((one) => `${one.id}: ${one.process.output.slice(-3_000)}`).join('\n');
+    return this.members.map((one) => `${one.id}: ${one.process.output.slice(-30_000)}`).join('\n');
   }
 }
 

@@ -75,10 +75,10 @@ export class ProtocolClient {
 
   static async connect(
     url: string,
-    options: { namespace?: string; id?: string; blockSize?: number; leaseTtlMs?: number } = {},
+    options: { namespace?: string; id?: string; blockSize?: number } = {},
   ): Promise<ProtocolClient> {
     const { namespace = 'default', id = 'frontend-test' } = options;
-    const { blockSize = 16, leaseTtlMs: ttlMs = 3_000 } = options;
+    const { blockSize = 16 } = options;
     const bus = await connectNats({ url, name: id });
     const bucket = await bus.bucket(bucketNames(namespace).instances);
     const lease = await bucket.lease(
@@ -93,7 +93,7 @@ export class ProtocolClient {
         startedAt: new Date().toISOString(),
         state: 'ready',
       }),
-      { ttlMs, renewMs: 1_000 },
+      { ttlMs: 3_000, renewMs: 1_000 },
     );
     return new ProtocolClient(bus, createSubjects(namespace), id, blockSize, lease);
   }
