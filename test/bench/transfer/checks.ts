@@ -51,10 +51,11 @@ export function checkShaped(results: readonly ShapedResult[]): Check[] {
       isMet: isNear(one.ttftMs, ONE_MS, ONE_SHARE),
     },
     {
-      what: 'of four such requests at once',
+      // When the last ends is a matter of the link; how far the others are then, of chance among connections.
+      what: 'the last of four such requests at once',
       wanted: `${seconds(FOUR_MS[0])} to ${seconds(FOUR_MS[1])}`,
-      found: seconds(four.ttftMs),
-      isMet: four.ttftMs >= FOUR_MS[0] && four.ttftMs <= FOUR_MS[1],
+      found: seconds(mostMs),
+      isMet: mostMs >= FOUR_MS[0] && mostMs <= FOUR_MS[1],
     },
     {
       what: 'the first of them against the last',
