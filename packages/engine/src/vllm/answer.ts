@@ -69,8 +69,9 @@ export function readAnswerPart(text: string): AnswerPart | undefined {
     error: undefined,
     kvTransferParams: value['kv_transfer_params'] ?? undefined,
   };
-  if (value['error'] !== undefined) {
-    part.error = readError(value['error']);
+  const error = value['error'] ?? undefined;
+  if (error !== undefined) {
+    part.error = readError(error);
     return part;
   }
   const usage = value['usage'];
@@ -113,8 +114,9 @@ function isText(value: unknown): boolean {
   return typeof value === 'string' && value !== '';
 }
 
+/** Numbers that are no token ids would become other ids in silence. */
 function isTokens(value: unknown): value is number[] {
-  return Array.isArray(value) && value.every((token) => typeof token === 'number');
+  return Array.isArray(value) && value.every((token) => token >>> 0 === token);
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

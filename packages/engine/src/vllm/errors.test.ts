@@ -24,7 +24,7 @@ test('a 404 is of the adapter only where the request named one and the engine sp
     [undefined, NO_PATH, 'WORKER_FAULT'],
   ] as const) {
     const answer = readErrorBody(404, body);
-    const error = requestError(answer, { lora, isFetching: false });
+    const error = requestError(answer, { lora, isFetching: false, hasBegun: false });
     assert.deepEqual([error.code, error.retryable], [code, true], body);
     assert.ok(isRefusal(answer));
   }
@@ -39,8 +39,11 @@ test('mistakes of the request are final, a full engine is full, a 500 during a f
     [500, false, 'WORKER_FAULT', true],
   ] as const) {
     const answer = readErrorBody(status, '{"error":{"message":"no"}}');
-    const error = requestError(answer, { lora: 'sql', isFetching });
+    const error = requestError(answer, { lora: 'sql', isFetching, hasBegun: false });
     assert.deepEqual([error.code, error.retryable], [code, retryable], `${status}`);
     assert.equal(isRefusal(answer), status !== 500);
   }
+  const stopping = { message: 'it is stopping', status: 503 };
+  const late = requestError(stopping, { lora: undefined, isFetching: false, hasBegun: true });
+  assert.deepEqual([late.code, late.retryable], ['WORKER_FAULT', true]);
 });

@@ -28,6 +28,14 @@ export function isRefusal({ status }: AnswerError): boolean {
   return REFUSALS.has(status);
 }
 
+/** How far a request was when its error came. */
+export interface RequestState {
+  lora: string | undefined;
+  isFetching: boolean;
+  /** Tokens of the answer have come. */
+  hasBegun: boolean;
+}
+
 /**
  * What an error of vLLM means for a request. Mistakes of the request are final; a failed fetch of KV comes as a plain 500; all else
  * may go better elsewhere. A 404 speaks of the adapter where it names it. Otherwise it is of a path or a base model that this engine
@@ -35,7 +43,7 @@ export function isRefusal({ status }: AnswerError): boolean {
  */
 export function requestError(
   { message, status }: AnswerError,
-  { lora, isFetching }: { lora: string | undefined; isFetching: boolean },
+  { lora, isFetching, hasBegun }: RequestState,
 ): NonNullable<EngineDelta['error']> {
   if (status === 400 || status === 413 || status === 422) {
     return { code: 'WORKER_BAD_REQUEST', message, retryable: false };
@@ -44,7 +52,10 @@ export function requestError(
     const isOfAdapter = lora !== undefined && message.includes(lora);
     return { code: isOfAdapter ? 'WORKER_NO_MODEL' : 'WORKER_FAULT', message, retryable: true };
   }
-  if (status === 429 || status === 503) return { code: 'WORKER_FULL', message, retryable: true };
+  // An engine that had room for the first token is not full: it is stopping, or broken.
+  if ((status === 429 || status === 503) && !hasBegun) {
+    return { code: 'WORKER_FULL', message, retryable: true };
+  }
   if (isFetching) {
     const text = `the KV of the prompt could not be fetched: ${message}`;
     return { code: 'WORKER_KV_LOST', message: text, retryable: true };

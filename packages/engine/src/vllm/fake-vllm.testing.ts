@@ -61,6 +61,7 @@ interface Call {
   misbehaviour: Misbehaviour | undefined;
 }
 
+const NOT_FOUND: [number, unknown] = [404, { detail: 'Not Found' }];
 const clock = { monotonicMs: () => performance.now(), wallMs: () => Date.now() };
 /** Side channels by `host:port`: how a decode engine finds the one that prefilled. */
 const channels = new Map<string, FakeVllm>();
@@ -76,6 +77,11 @@ export class FakeVllm {
   engineId = `engine-${this.channel}`;
   /** Reported sizes; a test may change them to play a vLLM that came back as another. */
   blockSize: number;
+  cacheDtype = 'auto';
+  kvLayout = 'None';
+  modelPath = '/models/tiny';
+  /** Body of `GET /kv_event_sources`, where there is such a route. */
+  eventSources: string | undefined;
   startedAt = 1_796_000_000;
   expired = 0;
   isHealthy = true;
@@ -192,8 +198,10 @@ export class FakeVllm {
         return this.#onLora(text, (name) => this.#loras.add(name).size > 0);
       case 'POST /v1/unload_lora_adapter':
         return this.#onLora(text, (name) => this.#loras.delete(name));
+      case 'GET /kv_event_sources':
+        return this.eventSources === undefined ? NOT_FOUND : [200, this.eventSources];
       default:
-        return [404, { detail: 'Not Found' }];
+        return NOT_FOUND;
     }
   }
 
@@ -205,12 +213,12 @@ export class FakeVllm {
 
   #models(): unknown[] {
     const { contextTokens } = this.#options;
-    const base = { id: 'tiny', root: '/models/tiny', parent: null, max_model_len: contextTokens };
+    const base = { id: 'tiny', root: this.modelPath, parent: null, max_model_len: contextTokens };
     return [base, ...[...this.#loras].map((id) => ({ id, root: `/loras/${id}`, parent: 'tiny' }))];
   }
 
   #metrics(): string {
-    const labels = `block_size="${this.blockSize}",cache_dtype="auto",enable_prefix_caching="True",engine="0",kv_cache_layout="None",num_gpu_blocks="${this.#options.kvBlocks}"`;
+    const labels = `block_size="${this.blockSize}",cache_dtype="${this.cacheDtype}",enable_prefix_caching="True",engine="0",kv_cache_layout="${this.kvLayout}",num_gpu_blocks="${this.#options.kvBlocks}"`;
     return [
       '# TYPE vllm:cache_config_info gauge',
       `vllm:cache_config_info{${labels}} 1.0`,

@@ -150,8 +150,12 @@ export class Run implements StreamHandler {
   }
 
   #take(part: AnswerPart): void {
-    this.#cachedTokens ??= part.cachedTokens;
+    if (part.cachedTokens !== undefined) {
+      this.#cachedTokens ??= Math.min(part.cachedTokens, this.request.tokens.length);
+    }
     if (part.finish === undefined && part.tokens.length === 0) return;
+    if (this.#held !== undefined)
+      return this.#breakOff('vLLM went on behind the end of its answer');
     if (part.finish === 'abort') {
       return this.#fail({
         message: 'vLLM aborted the request by itself: it is stopping',
@@ -211,7 +215,9 @@ export class Run implements StreamHandler {
   }
 
   #fail(answer: AnswerError): void {
-    const error = requestError(answer, { lora: this.request.lora, isFetching: this.isFetching });
+    const { lora } = this.request;
+    const hasBegun = this.outputTokens > 0;
+    const error = requestError(answer, { lora, isFetching: this.isFetching, hasBegun });
     if (isRefusal(answer)) this.#endFetch({ outcome: 'cancelled', bytes: 0 });
     this.end('error', error);
   }

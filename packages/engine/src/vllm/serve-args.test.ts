@@ -61,6 +61,27 @@ test("the person's own arguments win, but not over what only Busbar can settle",
   assert.throws(() => serveCommand(OPTIONS, owned, FACTS), /--kv-events-config is set by Busbar/);
 });
 
+test('flags are known in every spelling that vLLM takes', () => {
+  const args = ['--block_size=64', '--max_model_len', '99', '-dp', '2', '--served_model_name=n'];
+  const command = serveCommand(OPTIONS, { ...SPAWN, args }, FACTS);
+  assert.ok(!command.includes('--block-size') && !command.includes('--served-model-name'));
+  assert.equal(flagValue(args, '--max-model-len'), '99');
+  assert.equal(flagValue(args, '--data-parallel-size'), '2');
+  assert.equal(flagValue(args, '--block-size'), '64');
+  for (const arg of [
+    '--kv_transfer_config={}',
+    '--kv-transfer-config.kv_role=kv_both',
+    '--kv_events_config.topic',
+    '--port=8000',
+  ]) {
+    const owned = { ...SPAWN, args: [arg] };
+    assert.throws(() => serveCommand(OPTIONS, owned, FACTS), /is set by Busbar/, arg);
+  }
+  // One that the configuration names may be another outside of a container.
+  const mapped = { ...SPAWN, port: 9_000, args: ['--port', '8000'] };
+  assert.equal(flagValue(serveCommand(OPTIONS, mapped, FACTS), '--port'), '8000');
+});
+
 test('NIXL: both roles, own lease, side channel in the environment', () => {
   const options = { ...OPTIONS, transfer: TRANSFER };
   const config = flagValue(serveCommand(options, SPAWN, FACTS), '--kv-transfer-config');
@@ -86,6 +107,8 @@ test('Mooncake: its own port and time limit', () => {
 
 test('routes for developers only on a loopback address; the given environment wins', () => {
   assert.equal(serveEnv(OPTIONS, SPAWN, FACTS)['VLLM_SERVER_DEV_MODE'], '1');
+  const told = serveEnv(OPTIONS, { ...SPAWN, args: ['--host', '0.0.0.0'] }, FACTS);
+  assert.equal(told['VLLM_SERVER_DEV_MODE'], undefined);
   const open = serveEnv(OPTIONS, { ...SPAWN, host: '0.0.0.0' }, FACTS);
   assert.equal(open['VLLM_SERVER_DEV_MODE'], undefined);
   assert.equal(open['VLLM_NO_USAGE_STATS'], '0');

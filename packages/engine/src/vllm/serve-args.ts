@@ -15,7 +15,10 @@ export interface ServeFacts {
 
 const SCALE_OUT = '--enable-scale-out';
 const SCALE_OUT_SINCE = 30;
-const OWNED = ['--kv-events-config', '--kv-transfer-config'] as const;
+/** Short forms of what is read here. */
+const SHORT_FLAGS: Readonly<Record<string, string>> = { '-dp': '--data-parallel-size' };
+const OWNED = ['--kv-events-config', '--kv-transfer-config'];
+const PORT = '--port';
 const CONNECTORS = { nixl: 'NixlConnector', mooncake: 'MooncakeConnector' } as const;
 
 /** vLLM's name of the connector of a transfer protocol. */
@@ -32,13 +35,15 @@ export function serveCommand(
   spawn: VllmSpawn,
   facts: ServeFacts,
 ): string[] {
-  const owned = OWNED.find((flag) => hasFlag(spawn.args, flag));
+  // A port that was chosen just now is not the person's.
+  const flags = spawn.port === 0 ? [...OWNED, PORT] : OWNED;
+  const owned = flags.find((flag) => hasFlag(spawn.args, flag));
   if (owned !== undefined) {
     throw new VllmError('VLLM_OPTIONS', `${owned} is set by Busbar; leave it out of the arguments`);
   }
   const wanted: [flag: string, ...values: string[]][] = [
     ['--host', spawn.host],
-    ['--port', String(facts.port)],
+    [PORT, String(facts.port)],
     ['--enable-prompt-tokens-details'],
   ];
   if (options.model !== undefined) wanted.push(['--served-model-name', options.model]);
@@ -99,7 +104,8 @@ export function serveEnv(
 ): Record<string, string | undefined> {
   const added: Record<string, string> = { VLLM_NO_USAGE_STATS: '1' };
   // Cache reset and sleep are routes for developers, which nobody else may reach.
-  if (isLoopback(spawn.host)) added['VLLM_SERVER_DEV_MODE'] = '1';
+  if (isLoopback(flagValue(spawn.args, '--host') ?? spawn.host))
+    added['VLLM_SERVER_DEV_MODE'] = '1';
   if (hasFlag(spawn.args, '--enable-lora')) added['VLLM_ALLOW_RUNTIME_LORA_UPDATING'] = 'True';
   const { transfer } = options;
   if (transfer?.protocol === 'nixl') {
@@ -114,17 +120,25 @@ export function serveEnv(
   return { ...added, ...spawn.env };
 }
 
-/** The value of a flag in either spelling; undefined when it is not there. */
+/** The value of a flag, as vLLM reads it; undefined when it is not there. */
 export function flagValue(args: readonly string[], flag: string): string | undefined {
   for (const [at, arg] of args.entries()) {
-    if (arg === flag) return args[at + 1];
-    if (arg.startsWith(`${flag}=`)) return arg.slice(flag.length + 1);
+    if (flagOf(arg) !== flag) continue;
+    const equals = arg.indexOf('=');
+    return equals === -1 ? args[at + 1] : arg.slice(equals + 1);
   }
   return undefined;
 }
 
-function hasFlag(args: readonly string[], flag: string): boolean {
-  return args.some((arg) => arg === flag || arg.startsWith(`${flag}=`));
+/** Whether the arguments say this flag, or a part of its JSON (`--flag.name value`). */
+export function hasFlag(args: readonly string[], flag: string): boolean {
+  return args.some((arg) => flagOf(arg) === flag);
+}
+
+/** vLLM takes underscores for dashes in the names of flags, and fields of JSON behind a dot. */
+function flagOf(arg: string): string | undefined {
+  const name = /^--[^=.]+/.exec(arg)?.[0].replaceAll('_', '-');
+  return name ?? SHORT_FLAGS[arg.split('=', 1)[0] ?? ''];
 }
 
 function isLoopback(host: string): boolean {

@@ -124,7 +124,7 @@ class Opening {
     const report: Report = (phase, detail) => this.#report(phase, detail);
     let config: object | undefined;
     if (this.#options.kvEvents) {
-      const dpRanks = Number(flagValue(engine.args, '--data-parallel-size') ?? 1);
+      const dpRanks = Number(flagValue(engine.args, '--data-parallel-size')) || 1;
       this.#kv = this.#createKv({ kind: 'listen', dpRanks }, TOPIC);
       config = await this.#kv.open();
     }
@@ -158,7 +158,12 @@ class Opening {
     }
     const { status, text } = await http.exchange('GET', '/kv_event_sources');
     if (status !== 200) return { sources: [], topic: '' };
-    return parseEventSources(JSON.parse(text), new URL(http.url).hostname);
+    try {
+      return parseEventSources(JSON.parse(text), new URL(http.url).hostname);
+    } catch {
+      this.#options.onWarning?.(`${http.url}/kv_event_sources answers something else than a vLLM`);
+      return { sources: [], topic: '' };
+    }
   }
 
   #createKv(from: Parameters<typeof createKvEvents>[0]['from'], topic: string): KvEvents {

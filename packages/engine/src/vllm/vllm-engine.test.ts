@@ -167,6 +167,12 @@ describe('a vLLM that misbehaves', () => {
         bytes('data: {"choices":[{"token_ids":[1],"finish_reason":null}]}\n\n'),
         bytes('data: {"choices":[{"text":"a","finish_reason":null}]}\n\n'),
         bytes('data: <html>\n\n'),
+        ...[-1, 1.5, 2 ** 32, '7'].map((token) =>
+          bytes(
+            `data: {"choices":[{"token_ids":[${JSON.stringify(token)}],"finish_reason":null}]}\n\n`,
+          ),
+        ),
+        bytes(`data: {"choices":[{"token_ids":[1],"finish_reason":"stop"}]}\n\n`.repeat(2)),
         bytes('data: {"error":{"message":"boom","code":500}}\n\ndata: [DONE]\n\n'),
       ];
       for (const [at, next] of cases.entries()) {
@@ -179,6 +185,29 @@ describe('a vLLM that misbehaves', () => {
       engine.submit(request(99));
       assert.equal((await heard.end(99)).finish, 'length');
       assert.deepEqual(heard.said, []);
+    }));
+
+  test('an "abort" behind the first tokens is no full engine', () =>
+    withEngine(async (engine, heard, fake) => {
+      const event = (tokens: number[], finish: string | null): Buffer =>
+        Buffer.from(
+          `data: ${JSON.stringify({ error: null, choices: [{ token_ids: tokens, finish_reason: finish }] })}\n\n`,
+        );
+      fake.next = { kind: 'bytes', writes: [event([1], null), event([], 'abort')] };
+      engine.submit(request(1));
+      assert.equal((await heard.end(1)).error?.code, 'WORKER_FAULT');
+      assert.deepEqual([...(heard.of(1)[0]?.tokens ?? [])], [1]);
+    }));
+
+  test('more cached tokens than the prompt has are not believed', () =>
+    withEngine(async (engine, heard, fake) => {
+      const usage = { prompt_tokens_details: { cached_tokens: 999 } };
+      const choices = [{ token_ids: [1], finish_reason: 'length' }];
+      const events = [{ choices }, { choices: [], usage }];
+      const writes = events.map((each) => Buffer.from(`data: ${JSON.stringify(each)}\n\n`));
+      fake.next = { kind: 'bytes', writes };
+      engine.submit(request(1));
+      assert.equal((await heard.end(1)).cachedTokens, 40);
     }));
 
   test('mistakes of the request are final, with the sentence of the engine', () =>
@@ -241,6 +270,37 @@ describe('a vLLM that misbehaves', () => {
         const expected = blockSize === 16 ? /^reset$/ : /^fault .*blockSize 16 is now 32/;
         assert.match(heard.said[0] ?? '', expected);
       });
+    }
+  });
+
+  test('one that came back with KV of another form or model is a fault: its pairs were formed for the one before', async () => {
+    for (const [name, value] of [
+      ['cacheDtype', 'fp8'],
+      ['kvLayout', 'HND'],
+      ['modelPath', '/models/other'],
+    ] as const) {
+      await withEngine(async (engine, heard, fake) => {
+        fake.startedAt++;
+        fake[name] = value;
+        fake.next = { kind: 'die' };
+        engine.submit(request(1));
+        await until(() => heard.said.length > 0);
+        assert.match(heard.said[0] ?? '', new RegExp(`^fault .*${name} .+ is now ${value}`));
+      });
+    }
+  });
+
+  test('a server whose addresses of KV events cannot be read is used without', async () => {
+    for (const eventSources of ['<html>', '{"0": 1}', '[]', '{}']) {
+      const warnings: string[] = [];
+      const onWarning = (message: string): void => void warnings.push(message);
+      const fake = await startFake();
+      fake.eventSources = eventSources;
+      const engine = createVllmEngine(optionsFor(fake, { kvEvents: true, onWarning }));
+      const info = await engine.start(new Heard(), new AbortController().signal);
+      await engine.stop();
+      assert.equal(info.kvEvents, false);
+      assert.match(warnings.join(), /tells no address of KV events/);
     }
   });
 

@@ -19,6 +19,7 @@ import { VllmError } from './errors.ts';
 import type { KvEventsProblem } from './kv-events/index.ts';
 import { LoadMeter } from './load-meter.ts';
 import type { VllmEngineOptions } from './options.ts';
+import { hasFlag } from './serve-args.ts';
 import { Serving } from './serving.ts';
 import { openSession, type Session } from './session.ts';
 import { changedFacts } from './worker-info.ts';
@@ -183,7 +184,7 @@ class VllmEngine implements Engine {
   async #offerSleep({ http }: Session): Promise<void> {
     const { engine } = this.#options;
     // A platform that cannot sleep refuses the flag; a route that answers proves nothing.
-    const canSleep = engine.kind === 'spawn' && engine.args.includes('--enable-sleep-mode');
+    const canSleep = engine.kind === 'spawn' && hasFlag(engine.args, '--enable-sleep-mode');
     const { status } = await http.exchange('GET', '/is_sleeping');
     if (!canSleep || status !== 200) return;
     this.sleep = async (level) => {

@@ -3,7 +3,7 @@ import type { EngineFacts } from './engine-facts.ts';
 import { VllmError } from './errors.ts';
 import { kvBytesPerToken, readModelConfig } from './kv-bytes.ts';
 import type { VllmEngineOptions, VllmTransfer } from './options.ts';
-import { connectorOf, flagValue } from './serve-args.ts';
+import { connectorOf, flagValue, hasFlag } from './serve-args.ts';
 
 /** vLLM's own default of --max-num-seqs; no route tells it. */
 const DEFAULT_MAX_RUNNING = 256;
@@ -25,7 +25,7 @@ export async function workerInfoOf(
 ): Promise<WorkerInfo> {
   const args = options.engine.kind === 'spawn' ? options.engine.args : [];
   const capacity = facts.kvBlocks * facts.blockSize;
-  const hasLora = facts.loras.length > 0 || args.includes('--enable-lora');
+  const hasLora = facts.loras.length > 0 || hasFlag(args, '--enable-lora');
   return {
     model: options.model ?? facts.servedName,
     role: options.role,
@@ -96,7 +96,19 @@ function backendsOf({ extraConfig }: VllmTransfer): { backends?: string } {
 
 /** A sentence when an engine that came back cannot take the place of the one before. */
 export function changedFacts(before: EngineFacts, after: EngineFacts): string | undefined {
-  const names = ['blockSize', 'kvBlocks', 'contextTokens', 'servedName', 'version'] as const;
+  const names = [
+    'blockSize',
+    'kvBlocks',
+    'contextTokens',
+    'servedName',
+    'version',
+    // Of its announced revision: KV of another model or form would be given to those that cannot use it.
+    'modelPath',
+    'cacheDtype',
+    'kvLayout',
+    'dpRanks',
+    'hasPrefixCaching',
+  ] as const;
   const changes = names
     .filter((name) => before[name] !== after[name])
     .map((name) => `${name} ${before[name]} is now ${after[name]}`);

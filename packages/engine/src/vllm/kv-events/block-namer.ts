@@ -2,7 +2,6 @@ import { BlockHasher, hashSeed } from '@busbar/blocks';
 import type { StoredEvent } from './events.ts';
 
 /** A hasher is a few hundred bytes and one serves all requests of an adapter and salt; with many salts they are made anew. */
-/** One for each seed of the moment; one that is dropped is made again. */
 const MAX_HASHERS = 64;
 
 /** A block by what a router can know of it. Shared by all engine hashes that mean the same. */
