@@ -72,6 +72,25 @@ test('completions: text in each choice', () => {
   assert.equal(parse(writer.finish(0, 'stop'))['object'], 'text_completion');
 });
 
+test('tokens so far are behind the choices of an event, and nowhere unless they are given', () => {
+  for (const kind of ['chat', 'completion'] as const) {
+    const writer = new ChunkWriter({ ...chat, kind });
+    const plain = [writer.text(0, 'x'), writer.text(0, 'y'), writer.finish(0, 'stop')].map(parse);
+    const other = new ChunkWriter({ ...chat, kind });
+    const told = [
+      other.text(0, 'x', usage),
+      other.text(0, 'y', usage),
+      other.finish(0, 'stop', usage),
+    ].map(parse);
+    const expected = parse(writer.usage(usage))['usage'];
+    assert.deepEqual(
+      told,
+      plain.map((event) => ({ ...event, usage: expected })),
+    );
+    assert.ok(plain.every((event) => !('usage' in event)));
+  }
+});
+
 test('an answer in one piece has a message for chats and a text for completions', () => {
   const choices = [{ text: 'hi', finishReason: 'stop' as const }];
   const answer = JSON.parse(answerBody(chat, choices, usage));

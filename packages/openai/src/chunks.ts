@@ -27,28 +27,30 @@ export class ChunkWriter {
     this.#head = `data: {"id":${JSON.stringify(head.id)},"object":"${object}","created":${head.created},"model":${JSON.stringify(head.model)},"choices":[`;
   }
 
-  /** A piece of text of one choice. */
-  text(index: number, text: string): string {
+  /** A piece of text of one choice, with the tokens of that choice so far if the client wants them. */
+  text(index: number, text: string, usage?: UsageTokens): string {
     const choice = this.#choice(index);
+    const end = endOf(usage);
     if (!this.#isChat) {
-      return `${choice.prefix}"text":${quote(text)},"logprobs":null,"finish_reason":null}]}\n\n`;
+      return `${choice.prefix}"text":${quote(text)},"logprobs":null,"finish_reason":null${end}`;
     }
     if (choice.hasBegun) {
-      return `${choice.prefix}"delta":{"content":${quote(text)}},"finish_reason":null}]}\n\n`;
+      return `${choice.prefix}"delta":{"content":${quote(text)}},"finish_reason":null${end}`;
     }
     choice.hasBegun = true;
-    return `${choice.prefix}"delta":{"role":"assistant","content":${quote(text)}},"finish_reason":null}]}\n\n`;
+    return `${choice.prefix}"delta":{"role":"assistant","content":${quote(text)}},"finish_reason":null${end}`;
   }
 
-  /** The last event of one choice. */
-  finish(index: number, reason: ApiFinishReason): string {
+  /** The last event of one choice; `usage` as in `text`. */
+  finish(index: number, reason: ApiFinishReason, usage?: UsageTokens): string {
     const choice = this.#choice(index);
+    const end = endOf(usage);
     if (!this.#isChat) {
-      return `${choice.prefix}"text":"","logprobs":null,"finish_reason":"${reason}"}]}\n\n`;
+      return `${choice.prefix}"text":"","logprobs":null,"finish_reason":"${reason}"${end}`;
     }
     const delta = choice.hasBegun ? '{}' : '{"role":"assistant","content":""}';
     choice.hasBegun = true;
-    return `${choice.prefix}"delta":${delta},"finish_reason":"${reason}"}]}\n\n`;
+    return `${choice.prefix}"delta":${delta},"finish_reason":"${reason}"${end}`;
   }
 
   /** The event with the usage, after the last `finish`. */
@@ -62,6 +64,12 @@ export class ChunkWriter {
       hasBegun: false,
     });
   }
+}
+
+/** Ends the only choice of an event, and the event. */
+function endOf(usage: UsageTokens | undefined): string {
+  if (usage === undefined) return '}]}\n\n';
+  return `}],"usage":${JSON.stringify(toUsage(usage))}}\n\n`;
 }
 
 /** Text that JSON shows as it is: no quote, backslash, control character or half of a surrogate pair. */

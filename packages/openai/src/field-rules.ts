@@ -72,7 +72,7 @@ export const FIELD_RULES: Readonly<Record<string, FieldRule>> = {
   n: honoured('candidates of each prompt'),
   stop: honoured('texts that end the answer and are not shown'),
   stream: honoured('server-sent events'),
-  stream_options: honoured('include_usage'),
+  stream_options: honoured('include_usage, and continuous_usage_stats with it'),
   seed: honoured('64 bits; candidate i uses seed + i, or another one each above 2^53'),
   presence_penalty: honoured('-2 to 2'),
   frequency_penalty: honoured('-2 to 2'),

@@ -20,9 +20,7 @@ export const sharedFields = {
   stop: z.union([stopText, z.array(stopText).max(limit('stopStrings'))]).nullish(),
   stop_token_ids: z.array(z.int().min(0)).max(limit('stopTokenIds')).nullish(),
   stream: flag,
-  stream_options: z
-    .object({ include_usage: flag, continuous_usage_stats: z.literal(false).nullish() })
-    .nullish(),
+  stream_options: z.object({ include_usage: flag, continuous_usage_stats: flag }).nullish(),
   seed: seedSchema.nullish(),
   presence_penalty: z.number().min(-2).max(2).nullish(),
   frequency_penalty: z.number().min(-2).max(2).nullish(),
@@ -62,12 +60,15 @@ export interface GenerationParams {
   stopTokenIds: number[];
   isStream: boolean;
   includeUsage: boolean;
+  /** Every event of a stream says how many tokens there are so far; only with `includeUsage`. */
+  continuousUsage: boolean;
   cacheSalt: string | undefined;
   sampling: SamplingParams;
 }
 
 export function toGenerationParams(fields: SharedFields): GenerationParams {
-  const { stop } = fields;
+  const { stop, stream_options: options } = fields;
+  const includeUsage = options?.include_usage ?? false;
   const stops = stop === undefined || stop === null ? [] : typeof stop === 'string' ? [stop] : stop;
   return {
     candidates: fields.n ?? 1,
@@ -81,7 +82,8 @@ export function toGenerationParams(fields: SharedFields): GenerationParams {
     stop: stops.map((text) => text.toWellFormed()),
     stopTokenIds: fields.stop_token_ids ?? [],
     isStream: fields.stream ?? false,
-    includeUsage: fields.stream_options?.include_usage ?? false,
+    includeUsage,
+    continuousUsage: includeUsage && (options?.continuous_usage_stats ?? false),
     cacheSalt: fields.cache_salt?.toWellFormed(),
     sampling: toSampling(fields),
   };

@@ -250,9 +250,22 @@ test('what was asked arrives', () => {
     stopTokenIds: [2],
     isStream: true,
     includeUsage: true,
+    continuousUsage: false,
     cacheSalt: 's',
     sampling: { seed: 3, topK: -1, logitBias: { 5: -100 } },
   });
+});
+
+test('tokens so far are told where the client wants usage at all', () => {
+  for (const [include_usage, continuous_usage_stats, expected] of [
+    [true, true, true],
+    [true, null, false],
+    [false, true, false],
+    [undefined, true, false],
+  ] as const) {
+    const options = { include_usage, continuous_usage_stats };
+    assert.equal(chat({ stream: true, stream_options: options }).params.continuousUsage, expected);
+  }
 });
 
 test('text parts become one text; arguments of tool calls become objects', () => {

@@ -61,6 +61,22 @@ test('where several routers listen, bookings are told to all with their blocks',
   assert.ok(booked?.kind === 'booked' && booked.blocks > 0);
 });
 
+test('a stream whose events all say how many tokens there are so far', async () => {
+  const stream_options = { include_usage: true, continuous_usage_stats: true };
+  const response = await stack.chat({ stream: true, stream_options, n: 2 });
+  const events = eventsOf(await response.text());
+  const last = events.pop();
+  assert.deepEqual([last?.choices, last?.usage?.completion_tokens], [[], 6]);
+  for (const index of [0, 1]) {
+    const own = events.filter((event) => event.choices[0]?.index === index);
+    const counts = own.map((event) => event.usage?.completion_tokens ?? 0);
+    assert.ok(counts.length >= 2 && counts[0]! > 0);
+    assert.deepEqual(counts, counts.toSorted());
+    assert.equal(counts.at(-1), 3);
+    assert.ok(own.every((event) => event.usage?.prompt_tokens === last?.usage?.prompt_tokens));
+  }
+});
+
 test('a streamed chat: usage only when asked for, then [DONE]', async () => {
   for (const stream_options of [undefined, { include_usage: false }, { include_usage: true }]) {
     const response = await stack.chat({ stream: true, stream_options });

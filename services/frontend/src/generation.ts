@@ -100,7 +100,7 @@ export class Generation {
     let shown = candidate.position > this.params.minTokens ? candidate.stops.push(text) : text;
     const isStopped = candidate.stops.isStopped;
     if (delta.finish !== 'none' && !isStopped) shown += candidate.stops.flush();
-    if (shown !== '') this.#sink.text(candidate.index, shown);
+    if (shown !== '') this.#sink.text(candidate.index, shown, this.#usageSoFar(candidate));
     if (isStopped) this.#finish(candidate, 'stop', delta.finish === 'none');
     else if (delta.finish !== 'none') this.#finish(candidate, delta.finish, false);
   }
@@ -136,9 +136,15 @@ export class Generation {
     return { promptTokens, completionTokens, cachedTokens };
   }
 
+  /** What vLLM tells with every event: the tokens of this choice. */
+  #usageSoFar({ prompt, position, cachedTokens = 0 }: Candidate): UsageTokens | undefined {
+    if (!this.params.continuousUsage) return undefined;
+    return { promptTokens: prompt.tokens.length, completionTokens: position, cachedTokens };
+  }
+
   #finish(candidate: Candidate, reason: ApiFinishReason, isRunning: boolean): void {
     candidate.isDone = true;
-    this.#sink.finish(candidate.index, reason);
+    this.#sink.finish(candidate.index, reason, this.#usageSoFar(candidate));
     this.#host.release(candidate, 'completed', isRunning);
     this.#running--;
     if (this.#running > 0 || this.#isOver) return;

@@ -16,6 +16,7 @@ export function scriptedCandidate(): Candidate {
     stopTokenIds: [],
     isStream: false,
     includeUsage: false,
+    continuousUsage: false,
     cacheSalt: undefined,
     sampling: {},
   };

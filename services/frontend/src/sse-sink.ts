@@ -57,13 +57,13 @@ export class SseSink implements AnswerSink {
     options.flusher.add(this);
   }
 
-  text(index: number, text: string): void {
+  text(index: number, text: string, usage?: UsageTokens): void {
     if (this.#isAscii) this.#isAscii = isAscii(text);
-    this.#append(this.#writer.text(index, text));
+    this.#append(this.#writer.text(index, text, usage));
   }
 
-  finish(index: number, reason: ApiFinishReason): void {
-    this.#append(this.#writer.finish(index, reason));
+  finish(index: number, reason: ApiFinishReason, usage?: UsageTokens): void {
+    this.#append(this.#writer.finish(index, reason, usage));
   }
 
   complete(usage: UsageTokens): void {
