@@ -136,6 +136,21 @@ test('a shell script is followed to the one vLLM that it names', async () => {
   assert.equal(await versionOf([script('PATH=/x exec "$@"'), join(own, 'bin/vllm')]), '0.32.0');
 });
 
+test('a script given as a word is read as one; the word behind it is only a name', async () => {
+  const there = join(other, 'bin/vllm');
+  for (const [words, version] of [
+    [['-c', `exec ${there} "$@"`, 'vllm'], '0.29.1'],
+    [['-ec', `source ${join(other, 'bin/activate')}; exec vllm "$@"`, 'vllm'], '0.29.1'],
+    [['-c', 'exec vllm "$@"', 'vllm'], '0.32.0'],
+    [['-lc', 'exec vllm "$@"', 'vllm'], undefined],
+    [['-c', 'conda activate x; exec vllm "$@"', 'vllm'], undefined],
+    [['-c', 'exec "$VENV/bin/vllm" "$@"', 'vllm'], undefined],
+    [['-c'], undefined],
+  ] as const) {
+    assert.equal(await versionOf(['bash', ...words]), version, words.join(' '));
+  }
+});
+
 test('scripts that name each other come to an end', async () => {
   const a = join(root, 'loop/a/vllm');
   const b = write('loop/b/vllm', `#!/bin/sh\nexec ${a} "$@"\n`);

@@ -10,6 +10,7 @@ type Env = Readonly<Record<string, string | undefined>>;
 const ENVIRONMENTS = /^(uvx?|pipx|conda|mamba|micromamba|pixi|poetry|pipenv|hatch|rye|sudo|doas)$/;
 /** And these where whole paths do too. */
 const ELSEWHERE = /^(docker|podman|nerdctl|apptainer|singularity|ssh|kubectl|chroot|nsenter)$/;
+const SHELL = /^(ba|da|z|k)?sh$/;
 const PYTHON = /^python[\d.]*$/;
 /** Options of `uv run` that leave the environment as it is. */
 const UV_NEUTRAL: readonly string[] = ['--frozen', '--locked', '--no-sync', '--offline'];
@@ -35,6 +36,14 @@ export async function findInstallation(
     if (ELSEWHERE.test(name)) return undefined;
     if (ENVIRONMENTS.test(name)) {
       path = name === 'uv' ? await uvFolder(command.slice(at + 1), env) : undefined;
+      continue;
+    }
+    const given = SHELL.test(name) ? scriptGiven(command.slice(at + 1)) : undefined;
+    if (given !== undefined) {
+      const found = await search.ofScript(given.text, path);
+      if (found !== undefined) return found;
+      if (given.isLogin || changesPath(given.text) || given.text.includes('/vllm'))
+        path = undefined;
       continue;
     }
     const file = await findProgram(word, path);
@@ -95,6 +104,15 @@ class Search {
     const found = all.filter((each) => each !== undefined);
     return new Set(found.map((each) => each.packages)).size === 1 ? found[0] : undefined;
   }
+}
+
+/** The script that a shell is given as a word (`-c`), which may name what comes behind it as it likes. A login shell sets its own path. */
+function scriptGiven(words: readonly string[]): { text: string; isLogin: boolean } | undefined {
+  const first = words.findIndex((word) => !word.startsWith('-'));
+  const options = words.slice(0, first);
+  const text = words[first];
+  if (text === undefined || !options.some((option) => /^-\w*c/.test(option))) return undefined;
+  return { text, isLogin: options.some((option) => /^-\w*[li]|^--login$/.test(option)) };
 }
 
 /** The file that a word names; one without a slash is looked for in `path`, and not at all when that is undefined. */
