@@ -105,6 +105,18 @@ test('Mooncake: its own port and time limit', () => {
   assert.equal(env['VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT'], '25');
 });
 
+test('how long KV is kept and where it is asked for is not for the given environment to say', () => {
+  const names = ['NIXL_ABORT_REQUEST_TIMEOUT', 'MOONCAKE_ABORT_REQUEST_TIMEOUT'];
+  const given = Object.fromEntries(names.map((name) => [`VLLM_${name}`, '3']));
+  const spawn = { ...SPAWN, env: { ...given, VLLM_MOONCAKE_BOOTSTRAP_PORT: '1' } };
+  const nixl = serveEnv({ ...OPTIONS, transfer: TRANSFER }, spawn, FACTS);
+  assert.equal(nixl['VLLM_NIXL_ABORT_REQUEST_TIMEOUT'], '25');
+  const transfer = { ...TRANSFER, protocol: 'mooncake' } as const;
+  const mooncake = serveEnv({ ...OPTIONS, transfer }, spawn, FACTS);
+  assert.equal(mooncake['VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT'], '25');
+  assert.equal(mooncake['VLLM_MOONCAKE_BOOTSTRAP_PORT'], '5600');
+});
+
 test('routes for developers only on a loopback address; the given environment wins', () => {
   assert.equal(serveEnv(OPTIONS, SPAWN, FACTS)['VLLM_SERVER_DEV_MODE'], '1');
   const told = serveEnv(OPTIONS, { ...SPAWN, args: ['--host', '0.0.0.0'] }, FACTS);

@@ -96,7 +96,10 @@ function transferConfig(
   };
 }
 
-/** The child's environment: the given one, and what Busbar needs where it says nothing. */
+/**
+ * The child's environment: the given one, and what Busbar needs where it says nothing. How long KV is kept and where it is asked for win
+ * over it: other workers count on them.
+ */
 export function serveEnv(
   options: VllmEngineOptions,
   spawn: VllmSpawn,
@@ -108,16 +111,17 @@ export function serveEnv(
     added['VLLM_SERVER_DEV_MODE'] = '1';
   if (hasFlag(spawn.args, '--enable-lora')) added['VLLM_ALLOW_RUNTIME_LORA_UPDATING'] = 'True';
   const { transfer } = options;
+  const settled: Record<string, string> = {};
   if (transfer?.protocol === 'nixl') {
     added['VLLM_NIXL_SIDE_CHANNEL_HOST'] = transfer.host;
     added['VLLM_NIXL_SIDE_CHANNEL_PORT'] = String(facts.sideChannelPort);
     // Up to 0.21 the lease was this.
-    added['VLLM_NIXL_ABORT_REQUEST_TIMEOUT'] = String(Math.ceil(transfer.leaseMs / 1_000));
+    settled['VLLM_NIXL_ABORT_REQUEST_TIMEOUT'] = String(Math.ceil(transfer.leaseMs / 1_000));
   } else if (transfer?.protocol === 'mooncake') {
-    added['VLLM_MOONCAKE_BOOTSTRAP_PORT'] = String(facts.sideChannelPort);
-    added['VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT'] = String(Math.ceil(transfer.leaseMs / 1_000));
+    settled['VLLM_MOONCAKE_BOOTSTRAP_PORT'] = String(facts.sideChannelPort);
+    settled['VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT'] = String(Math.ceil(transfer.leaseMs / 1_000));
   }
-  return { ...added, ...spawn.env };
+  return { ...added, ...spawn.env, ...settled };
 }
 
 /** The value of a flag, as vLLM reads it; undefined when it is not there. */

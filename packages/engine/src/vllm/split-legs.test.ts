@@ -93,6 +93,16 @@ describe('both legs of a split request', () => {
       prefillOptions,
     ));
 
+  test("to name NIXL's own backend makes no other revision", () =>
+    withEngine(
+      async (_engine, _heard, _fake, { transfer }) => {
+        assert.equal(transfer?.revision['connector'], 'NixlConnector');
+        assert.equal('backends' in transfer.revision, false);
+      },
+      {},
+      { kvBytesPerToken, transfer: { ...TRANSFER, extraConfig: { backends: ['UCX'] } } },
+    ));
+
   test('a fetch that fails is KV_LOST before any token; incomplete or foreign parameters are never sent', () =>
     withEngine(
       async (engine, heard, fake) => {

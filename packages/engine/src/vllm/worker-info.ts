@@ -10,6 +10,8 @@ const DEFAULT_MAX_RUNNING = 256;
 /** Priors of the router's cost model until the first requests were measured: a model of 8 billion weights on one data-centre GPU. */
 const PRIOR_PREFILL_TOKENS_PER_MS = 10;
 const PRIOR_DECODE_STEP_MS = 15;
+/** NIXL's own, as JSON: to name them is to say nothing. */
+const DEFAULT_BACKENDS = '["UCX"]';
 
 /** Where others reach what exchanges KV here. Bandwidth probes are answered elsewhere: NIXL's side channel speaks to engines only. */
 export interface TransferPlace {
@@ -90,8 +92,8 @@ async function transferInfoOf(
 
 /** Two engines that move KV by different libraries below NIXL never meet. */
 function backendsOf({ extraConfig }: VllmTransfer): { backends?: string } {
-  const backends = extraConfig?.['backends'];
-  return backends === undefined ? {} : { backends: JSON.stringify(backends) };
+  const backends = JSON.stringify(extraConfig?.['backends']);
+  return backends === undefined || backends === DEFAULT_BACKENDS ? {} : { backends };
 }
 
 /** A sentence when an engine that came back cannot take the place of the one before. */
