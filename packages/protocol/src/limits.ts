@@ -65,6 +65,11 @@ export const LIMITS = {
     value: 60_000,
     reason: 'a worker that answers but sends no token for a minute is stuck',
   },
+  /** What is added to it for each token of the longest prompt that waits for its first token. */
+  slowPrefillMsPerToken: {
+    value: 1,
+    reason: 'a prefill of 100,000 tokens may take a minute and more, in which nothing comes',
+  },
   /** Of the last cancels, so many at least are said again after an outage of the bus. */
   repeatedCancels: {
     value: 8_192,

@@ -79,6 +79,10 @@ export class Candidate implements StreamOwner {
     return this.placement?.streamId;
   }
 
+  get promptTokens(): number {
+    return this.prompt.tokens.length;
+  }
+
   get isFetching(): boolean {
     return this.isFetched && this.position === 0;
   }

@@ -79,6 +79,10 @@ export class PrefillLeg implements StreamOwner {
     return this.place.workerId;
   }
 
+  get promptTokens(): number {
+    return this.candidate.promptTokens;
+  }
+
   get isRunning(): boolean {
     return this.#state === 'running';
   }

@@ -7,6 +7,8 @@ export interface StreamOwner {
   readonly workerId: string | undefined;
   /** The stream there; undefined or 0 while there is none. */
   readonly streamId: number | undefined;
+  /** Tokens of the prompt, which the worker computes before the first of the stream. */
+  readonly promptTokens: number;
   /** Tokens that came; what the next delta must begin at. */
   readonly position: number;
   /** When the last delta came; 0 before the first. */

@@ -130,7 +130,7 @@ export class WorkerWatch {
       return;
     }
     const tokenlessMs = nowMs - worker.lastTokenMs - limit('streamSilenceMs');
-    if (tokenlessMs > 0 && tokenlessMs > fetchMs(worker)) {
+    if (tokenlessMs > 0 && tokenlessMs > firstTokenMs(worker)) {
       this.#loseAll(workerId, 'FRONTEND_WORKER_LOST', 'it answers but sends no tokens');
       return;
     }
@@ -185,10 +185,15 @@ export class WorkerWatch {
   }
 }
 
-/** How much longer than others a worker may be without tokens, because it fetches KV. */
-function fetchMs({ owners }: WatchedWorker): number {
-  for (const owner of owners) if (owner.isFetching) return limit('kvFetchMs');
-  return 0;
+/** How much longer than others a worker may be without tokens, because it fetches KV or computes a long prompt. */
+function firstTokenMs({ owners }: WatchedWorker): number {
+  let mostMs = 0;
+  for (const { position, promptTokens, isFetching } of owners) {
+    if (position > 0) continue;
+    const prefillMs = promptTokens * limit('slowPrefillMsPerToken');
+    mostMs = Math.max(mostMs, isFetching ? limit('kvFetchMs') : 0, prefillMs);
+  }
+  return mostMs;
 }
 
 function lost(code: FrontendErrorCode, workerId: string, reason: string): FrontendError {

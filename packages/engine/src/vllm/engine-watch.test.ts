@@ -17,7 +17,8 @@ const token = Buffer.from('data: {"choices":[{"token_ids":[7],"finish_reason":nu
 
 test('a fetch has its own limit: silence of the engine does not end it, nor do tokens of others prolong it', () => {
   let nowMs = 0;
-  const run = (): Run => new Run(request(1), host, () => nowMs);
+  const tokens = new Uint32Array();
+  const run = (): Run => new Run(request(1, { tokens }), host, () => nowMs);
   const [fetching, queued, running] = [run(), run(), run()];
   fetching.beginFetch(200);
   const all = [fetching, queued, running];
@@ -34,6 +35,20 @@ test('a fetch has its own limit: silence of the engine does not end it, nor do t
   fetching.onChunk(token);
   nowMs = 300;
   assert.deepEqual(findOverdueFetches(all, nowMs), [], 'its KV came');
+});
+
+test('the longest prompt that waits gives all a millisecond more for each of its tokens', () => {
+  let nowMs = 0;
+  const run = (tokens: number): Run =>
+    new Run(request(1, { tokens: new Uint32Array(tokens) }), host, () => nowMs);
+  const [long, short] = [run(1_000), run(10)];
+  short.onChunk(token);
+  const all = [long, short];
+  assert.deepEqual(findStuck(all, 1_099, 100), []);
+  assert.deepEqual(findStuck(all, 1_100, 100), all);
+  nowMs = 1_000;
+  long.onChunk(token);
+  assert.deepEqual(findStuck(all, 1_000, 100), [short]);
 });
 
 test('a first token that comes too late is not believed: the blocks may have held another request', () => {

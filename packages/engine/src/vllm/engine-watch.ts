@@ -1,3 +1,4 @@
+import { limit } from '@busbar/protocol';
 import type { Run } from './run.ts';
 
 const EVERY_MS = 1_000;
@@ -8,11 +9,19 @@ const EVERY_MS = 1_000;
  */
 export function findStuck(runs: Iterable<Run>, nowMs: number, silenceMs: number): Run[] {
   const all = [...runs].filter((run) => !run.isFetching);
+  const limitMs = silenceMs + prefillMs(all);
   const lastHeardMs = Math.max(...all.map((run) => run.lastHeardMs));
-  if (nowMs - lastHeardMs >= silenceMs) return all;
-  return all.filter(
-    (run) => run.firstTokenMs !== undefined && nowMs - run.lastHeardMs >= silenceMs,
-  );
+  if (nowMs - lastHeardMs >= limitMs) return all;
+  return all.filter((run) => run.firstTokenMs !== undefined && nowMs - run.lastHeardMs >= limitMs);
+}
+
+/** How long an engine may say nothing because it computes the longest of these prompts. */
+function prefillMs(runs: readonly Run[]): number {
+  let tokens = 0;
+  for (const { firstTokenMs, request } of runs) {
+    if (firstTokenMs === undefined) tokens = Math.max(tokens, request.tokens.length);
+  }
+  return tokens * limit('slowPrefillMsPerToken');
 }
 
 /** Which requests wait for KV that does not come: the engine itself would wait for ever, and others may go on meanwhile. */

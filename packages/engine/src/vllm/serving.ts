@@ -205,7 +205,7 @@ export class Serving implements RunHost {
     for (const run of findOvertaken(this.#runs.values(), nowMs, silenceMs)) run.giveUpWaiting();
     const stuck = findStuck(this.#runs.values(), nowMs, silenceMs);
     if (stuck.length === 0) return;
-    const message = `vLLM sent nothing for ${silenceMs} ms`;
+    const message = `vLLM sent nothing for more than ${silenceMs} ms`;
     for (const run of stuck) run.end('error', { code: 'WORKER_FAULT', message, retryable: true });
     this.#host.suspect(message);
   }

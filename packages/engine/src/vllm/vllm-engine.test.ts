@@ -238,7 +238,7 @@ describe('a vLLM that misbehaves', () => {
           fake.next = { kind };
           engine.submit(request(key, { maxTokens: 100 }));
           const { error } = await heard.end(key);
-          assert.match(error?.message ?? '', /sent nothing for 200 ms/);
+          assert.match(error?.message ?? '', /sent nothing for more than 200 ms/);
           assert.equal(error?.retryable, true);
         }
         assert.equal(engine.load().running + engine.load().waiting, 0);
