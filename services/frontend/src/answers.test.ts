@@ -71,7 +71,10 @@ test('a stream whose events all say how many tokens there are so far', async () 
     const own = events.filter((event) => event.choices[0]?.index === index);
     const counts = own.map((event) => event.usage?.completion_tokens ?? 0);
     assert.ok(counts.length >= 2 && counts[0]! > 0);
-    assert.deepEqual(counts, counts.toSorted());
+    assert.deepEqual(
+      counts,
+      counts.toSorted((a, b) => a - b),
+    );
     assert.equal(counts.at(-1), 3);
     assert.ok(own.every((event) => event.usage?.prompt_tokens === last?.usage?.prompt_tokens));
   }
