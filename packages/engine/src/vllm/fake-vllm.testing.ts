@@ -82,7 +82,8 @@ export class FakeVllm {
   modelPath = '/models/tiny';
   /** Body of `GET /kv_event_sources`, where there is such a route. */
   eventSources: string | undefined;
-  startedAt = 1_796_000_000;
+  /** Undefined: not told, as with PROMETHEUS_DISABLE_CREATED_SERIES. */
+  startedAt: number | undefined = 1_796_000_000;
   expired = 0;
   isHealthy = true;
   next: Misbehaviour | undefined;
@@ -222,7 +223,9 @@ export class FakeVllm {
     return [
       '# TYPE vllm:cache_config_info gauge',
       `vllm:cache_config_info{${labels}} 1.0`,
-      `vllm:prompt_tokens_created{engine="0"} ${this.startedAt}`,
+      ...(this.startedAt === undefined
+        ? []
+        : [`vllm:prompt_tokens_created{engine="0"} ${this.startedAt}`]),
       `vllm:nixl_num_kv_expired_reqs_total{engine="0"} ${this.expired}`,
       '',
     ].join('\n');

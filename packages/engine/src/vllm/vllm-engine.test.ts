@@ -262,7 +262,7 @@ describe('a vLLM that misbehaves', () => {
   test('one that came back with another block size is a fault; as the same, its cache is empty', async () => {
     for (const blockSize of [16, 32]) {
       await withEngine(async (engine, heard, fake) => {
-        fake.startedAt++;
+        fake.startedAt = 1;
         fake.blockSize = blockSize;
         fake.next = { kind: 'die' };
         engine.submit(request(1));
@@ -273,6 +273,27 @@ describe('a vLLM that misbehaves', () => {
     }
   });
 
+  test('one that does not say when it began is looked at after every sign of an end', async () => {
+    const fake = await startFake();
+    fake.startedAt = undefined;
+    const engine = createVllmEngine(optionsFor(fake));
+    const heard = new Heard();
+    await engine.start(heard, new AbortController().signal);
+    for (const [key, blockSize] of [
+      [1, 16],
+      [2, 32],
+    ] as const) {
+      assert.deepEqual(heard.said, []);
+      fake.blockSize = blockSize;
+      fake.next = { kind: 'die' };
+      engine.submit(request(key));
+      await heard.end(key);
+    }
+    await until(() => heard.said.length > 0);
+    assert.match(heard.said[0] ?? '', /^fault .*blockSize 16 is now 32/);
+    await engine.stop();
+  });
+
   test('one that came back with KV of another form or model is a fault: its pairs were formed for the one before', async () => {
     for (const [name, value] of [
       ['cacheDtype', 'fp8'],
@@ -280,7 +301,7 @@ describe('a vLLM that misbehaves', () => {
       ['modelPath', '/models/other'],
     ] as const) {
       await withEngine(async (engine, heard, fake) => {
-        fake.startedAt++;
+        fake.startedAt = 1;
         fake[name] = value;
         fake.next = { kind: 'die' };
         engine.submit(request(1));

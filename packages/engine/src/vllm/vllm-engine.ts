@@ -141,8 +141,10 @@ class VllmEngine implements Engine {
         return;
       }
       const incarnation = await readIncarnation(http);
-      const isSame = incarnation === undefined || incarnation === this.#incarnation;
-      if (!isSame) await this.#onRestart(incarnation);
+      // One that does not say when it began may have begun anew all the same.
+      if (incarnation === undefined || incarnation !== this.#incarnation) {
+        await this.#onRestart(incarnation);
+      }
     } catch (error) {
       this.#fault(`${reason}; ${messageOf(error)}`);
     } finally {
@@ -150,7 +152,7 @@ class VllmEngine implements Engine {
     }
   }
 
-  async #onRestart(incarnation: number): Promise<void> {
+  async #onRestart(incarnation: number | undefined): Promise<void> {
     const session = this.#session;
     if (session === undefined) return;
     const facts = await readEngineFacts(session.http, this.#options.model);
@@ -159,6 +161,7 @@ class VllmEngine implements Engine {
       this.#fault(`vLLM came back as another: ${changes}`);
       return;
     }
+    if (incarnation === undefined) return;
     this.#incarnation = incarnation;
     this.#warn('vLLM was started anew; its cache is empty');
     this.#serving?.kvGone();
