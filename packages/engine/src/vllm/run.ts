@@ -154,8 +154,11 @@ export class Run implements StreamHandler {
       this.#cachedTokens ??= Math.min(part.cachedTokens, this.request.tokens.length);
     }
     if (part.finish === undefined && part.tokens.length === 0) return;
-    if (this.#held !== undefined)
-      return this.#breakOff('vLLM went on behind the end of its answer');
+    if (this.#held !== undefined) {
+      // A reason that is said twice says nothing new.
+      if (part.tokens.length > 0) this.#breakOff('vLLM went on behind the end of its answer');
+      return;
+    }
     if (part.finish === 'abort') {
       return this.#fail({
         message: 'vLLM aborted the request by itself: it is stopping',

@@ -199,6 +199,18 @@ describe('a vLLM that misbehaves', () => {
       assert.deepEqual([...(heard.of(1)[0]?.tokens ?? [])], [1]);
     }));
 
+  test('a reason that is said twice ends the answer once, with all its tokens', () =>
+    withEngine(async (engine, heard, fake) => {
+      const event = (tokens: number[]): Buffer =>
+        Buffer.from(
+          `data: ${JSON.stringify({ choices: [{ token_ids: tokens, finish_reason: 'stop' }] })}\n\n`,
+        );
+      fake.next = { kind: 'bytes', writes: [event([1]), event([])] };
+      engine.submit(request(1));
+      const { finish, tokens } = await heard.end(1);
+      assert.deepEqual([finish, ...tokens], ['stop', 1]);
+    }));
+
   test('more cached tokens than the prompt has are not believed', () =>
     withEngine(async (engine, heard, fake) => {
       const usage = { prompt_tokens_details: { cached_tokens: 999 } };
