@@ -6,8 +6,6 @@ import { type DoubtsHost, OutageDoubts } from './outage-doubts.ts';
 import type { StreamOwner } from './stream-owner.ts';
 
 const SWEEP_MS = 250;
-/** Silence after which a worker with streams is asked whether it is still there. */
-const PROBE_AFTER_MS = limit('loadSilenceMs') + limit('loadIntervalMs');
 const PROBE_TIMEOUT_MS = 500;
 /** A stream whose tokens may be lost has so long to show the next ones; longer while it may still be in prefill. */
 const SUSPECT_MS = 3_000;
@@ -28,10 +26,10 @@ export interface WorkerWatchHost extends DoubtsHost {
 }
 
 /**
- * Notices within half a second that a worker with our streams is gone: tokens stop, and the bus says that nobody listens
- * under its name. A worker that is connected but answers nothing counts as gone after the time of a lease. Also bounds how
- * long a stream waits after an outage of the bus, when its worker does not say how far it is (`OutageDoubts`), and for a worker that answers but sends no tokens. Heartbeats are not
- * heard here: they would wake every frontend for every worker, also for those that it has nothing to do with.
+ * Notices about half a second after the last token that a worker with our streams is gone: the bus says that nobody listens under its
+ * name. A worker that is connected but answers nothing counts as gone after the time of a lease. Also bounds how long a stream waits after
+ * an outage of the bus, when its worker does not say how far it is (`OutageDoubts`), and for a worker that answers but sends no tokens.
+ * Heartbeats are not heard here: they would wake every frontend for every worker, also for those that it has nothing to do with.
  */
 export class WorkerWatch {
   readonly #clock: Clock;
@@ -134,7 +132,7 @@ export class WorkerWatch {
       this.#loseAll(workerId, 'FRONTEND_WORKER_LOST', 'it answers but sends no tokens');
       return;
     }
-    if (silentMs > PROBE_AFTER_MS) void this.#probe(workerId, worker);
+    if (silentMs > limit('tokenSilenceMs')) void this.#probe(workerId, worker);
     for (const owner of worker.owners) {
       if (owner.suspectSinceMs === 0) continue;
       const limitMs = owner.position > 0 ? SUSPECT_MS : SUSPECT_PREFILL_MS;
