@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { describe, test } from 'node:test';
+import { until } from '../until.testing.ts';
 import { GroupChild } from './child-process.ts';
 import { listProcesses } from './host-facts.ts';
 
@@ -9,14 +10,6 @@ const WAIT_MS = 20_000;
 const ENV = { PATH: '/usr/local/bin:/usr/bin:/bin' };
 /** A server with a worker that does not want to end. */
 const FAMILY = 'sleep 3600 & sh -c \'trap "" TERM; sleep 3600\' & echo up; wait';
-
-async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + WAIT_MS;
-  while (!(await holds())) {
-    assert.ok(performance.now() < deadline, `waited too long until ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}
 
 async function membersOf(group: number): Promise<number> {
   const processes = await listProcesses();

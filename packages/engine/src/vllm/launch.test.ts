@@ -4,7 +4,8 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Heard, prompt, request, until } from './engine-harness.testing.ts';
+import { until } from '../until.testing.ts';
+import { Heard, prompt, request } from './engine-harness.testing.ts';
 import { listProcesses } from './host-facts.ts';
 import { VLLM_PHASES, type VllmEngineOptions, type VllmProgress } from './options.ts';
 import { createVllmEngine } from './vllm-engine.ts';
@@ -63,7 +64,7 @@ test('a child is started with visible phases, tells its blocks and generates, an
   assert.match(phases.find(({ phase }) => phase === 'model')?.detail ?? '', /KV for 2048 tokens/);
   engine.submit(request(1, { tokens: prompt(70) }));
   assert.equal((await heard.end(1)).finish, 'length');
-  await until(() => engine.blocks()[0]?.hashes.length === 4);
+  await until('its four blocks are known', () => engine.blocks()[0]?.hashes.length === 4);
   assert.ok((await countServers()) >= 1);
   await engine.stop();
   assert.equal(await countServers(), 0);
@@ -119,7 +120,7 @@ test('a child that ends by itself is a fault, and its descendants end too', asyn
   );
   assert.ok(server !== undefined);
   process.kill(server.pid, 'SIGKILL');
-  await until(() => heard.said.length > 0);
+  await until('the fault is told', () => heard.said.length > 0);
   assert.match(heard.said[0] ?? '', /^fault vLLM ended with code 137/);
   const deadline = performance.now() + 10_000;
   for (;;) {
