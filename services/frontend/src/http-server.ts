@@ -1,10 +1,10 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { errorBody, invalid, type Problem } from '@busbar/openai';
+import { errorBody, invalid } from '@busbar/openai';
 import { limit } from '@busbar/protocol';
 import { portError } from '@busbar/service';
 import { AnswerWatch } from './answer-watch.ts';
-import { sendProblem } from './error-response.ts';
+import { problemOf, sendProblem } from './error-response.ts';
 import { requestIdOf } from './request-id.ts';
 
 /** Longer than the idle time of usual load balancers (60 s), so that they close first. */
@@ -118,7 +118,7 @@ function dispatch(
 ): void {
   const fail = (error: unknown): void => {
     onFault(error);
-    sendProblem(response, serverFault());
+    sendProblem(response, problemOf(error));
   };
   try {
     const handler = findRoute(routes, request, response);
@@ -200,14 +200,4 @@ function listen(server: Server, { host, port, reusePort }: HttpOptions): Promise
       resolve(),
     );
   });
-}
-
-function serverFault(): Problem {
-  return {
-    status: 500,
-    type: 'server_error',
-    message: 'The server failed to answer this request.',
-    param: null,
-    code: 'internal_error',
-  };
 }

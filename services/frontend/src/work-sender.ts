@@ -124,20 +124,6 @@ export class WorkSender {
     }
   }
 
-  #tell(workerId: string, streamIds: number[], isFetched: boolean): void {
-    for (const streamId of streamIds) this.#cancels.add({ workerId, streamId, isFetched });
-    this.#publish(workerId, streamIds, isFetched);
-  }
-
-  #publish(workerId: string, streamIds: number[], isFetched: boolean): void {
-    const bytes = encodeCancel(this.#frontendId, streamIds, isFetched);
-    try {
-      this.#bus.publish(this.#subjects.cancel(workerId), bytes);
-    } catch (error) {
-      if (!(error instanceof BusError)) throw error;
-    }
-  }
-
   /** See `DoubtsHost`; a worker of an earlier version does not say. */
   async positions(
     workerId: string,
@@ -152,6 +138,20 @@ export class WorkSender {
       if (error instanceof BusError) return 'silent';
       if (error instanceof ProtocolError) return undefined;
       throw error;
+    }
+  }
+
+  #tell(workerId: string, streamIds: number[], isFetched: boolean): void {
+    for (const streamId of streamIds) this.#cancels.add({ workerId, streamId, isFetched });
+    this.#publish(workerId, streamIds, isFetched);
+  }
+
+  #publish(workerId: string, streamIds: number[], isFetched: boolean): void {
+    const bytes = encodeCancel(this.#frontendId, streamIds, isFetched);
+    try {
+      this.#bus.publish(this.#subjects.cancel(workerId), bytes);
+    } catch (error) {
+      if (!(error instanceof BusError)) throw error;
     }
   }
 
