@@ -13,6 +13,7 @@ import { Plantation } from './tidy/planted.ts';
 import {
   bannedWords,
   coreFolders,
+  deadExports,
   deadLinks,
   exportTable,
   importFaults,
@@ -53,6 +54,9 @@ suite('every file', () => {
   test('is short', () => assert.deepEqual(code.flatMap(tooLong), []));
   test('is free of banned words', () => assert.deepEqual(files.flatMap(bannedWords), []));
   test('links to what is there', () => assert.deepEqual(files.flatMap(deadLinks), []));
+  test('exports what another one uses', () => {
+    assert.deepEqual(deadExports(files.filter(({ path }) => path.endsWith('.ts'))), []);
+  });
   test('leaves subjects and buckets to protocol', () => {
     assert.deepEqual(code.flatMap(wireLiterals), []);
   });
@@ -126,6 +130,11 @@ suite('a planted fault is found by', () => {
     assert.equal(tooLong(at('services/x/src/main.ts', 'x\n'.repeat(41))).length, 1);
     assert.equal(deadLinks(at('README.md', '[x](docs/nowhere.md)')).length, 1);
     assert.equal(deadLinks(at('README.md', '[x](package.json)')).length, 0);
+    const [used, unused] = [
+      at('a.ts', 'export const x = 1;'),
+      at('b.ts', 'export class Y {}\n// x'),
+    ];
+    assert.equal(deadExports([used, unused]).length, 1);
     const table = new Map([['@busbar/bus', ['.', './contract']]]);
     const faulty = [
       "import { x } from '@busbar/bus/src/nats-bus.ts';",

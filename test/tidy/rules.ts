@@ -69,6 +69,21 @@ export function tooLong({ path, text }: ProjectFile): string[] {
   return lines > max ? [`${path} has ${lines} lines; at most ${max}`] : [];
 }
 
+const EXPORT = /^export (?:async )?(?:abstract )?(?:function\*?|class|const) (\w+)/gm;
+
+/** Functions, classes and constants that are exported and named in no other file. */
+export function deadExports(files: readonly ProjectFile[]): string[] {
+  const places = new Map<string, number>();
+  for (const { text } of files) {
+    for (const word of new Set(text.match(/\w+/g))) places.set(word, (places.get(word) ?? 0) + 1);
+  }
+  return files.flatMap(({ path, text }) =>
+    [...text.matchAll(EXPORT)]
+      .filter(([, name = '']) => (places.get(name) ?? 0) < 2)
+      .map(([, name]) => `${path} exports ${name}, which nobody imports`),
+  );
+}
+
 const manifestSchema = z.object({
   name: z.string(),
   private: z.literal(true),
