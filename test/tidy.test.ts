@@ -18,6 +18,7 @@ import {
   exportTable,
   importFaults,
   tooLong,
+  tooWide,
   wireLiterals,
   workspaceFaults,
 } from './tidy/rules.ts';
@@ -52,6 +53,12 @@ suite('every workspace', () => {
 
 suite('every file', () => {
   test('is short', () => assert.deepEqual(code.flatMap(tooLong), []));
+  test('has no line of prose that is too wide', () => {
+    assert.deepEqual(
+      files.filter(({ path }) => /\.(?:ts|cjs|md)$/.test(path)).flatMap(tooWide),
+      [],
+    );
+  });
   test('is free of banned words', () => assert.deepEqual(files.flatMap(bannedWords), []));
   test('links to what is there', () => assert.deepEqual(files.flatMap(deadLinks), []));
   test('exports what another one uses', () => {
@@ -128,6 +135,12 @@ suite('a planted fault is found by', () => {
     assert.equal(wireLiterals(at('services/x/src/a.ts', '// on `bb.<ns>.kv`')).length, 0);
     assert.equal(tooLong(at('packages/x/src/a.ts', 'x\n'.repeat(401))).length, 1);
     assert.equal(tooLong(at('services/x/src/main.ts', 'x\n'.repeat(41))).length, 1);
+    const wide = 'word '.repeat(33);
+    assert.equal(
+      tooWide(at('README.md', `${wide}\n| ${wide} |\n\`\`\`\n${wide}\n\`\`\``)).length,
+      1,
+    );
+    assert.equal(tooWide(at('packages/x/src/a.ts', `// ${wide}\nf('${wide}');`)).length, 1);
     assert.equal(deadLinks(at('README.md', '[x](docs/nowhere.md)')).length, 1);
     assert.equal(deadLinks(at('README.md', '[x](package.json)')).length, 0);
     const [used, unused] = [
