@@ -1,6 +1,5 @@
 import type { WorkerInfo } from '@busbar/protocol';
 import type { EngineSink } from '../port.ts';
-import type { GroupChild } from './child-process.ts';
 import { type EngineFacts, readEngineFacts, unknownVersion } from './engine-facts.ts';
 import { VllmError } from './errors.ts';
 import {
@@ -10,15 +9,16 @@ import {
   type KvEventsProblem,
   parseEventSources,
 } from './kv-events/index.ts';
-import { type Launched, launchVllm, type Report, waitHealthy } from './launch.ts';
 import {
   VLLM_DEFAULTS,
   type VllmAttach,
   type VllmEngineOptions,
   type VllmSpawn,
 } from './options.ts';
-import { TOKEN_API_PATHS, type TokenApi } from './request-body.ts';
-import { closedTokenApi, flagValue } from './serve-args.ts';
+import { TOKEN_API_PATHS, type TokenApi } from './serving/request-body.ts';
+import type { GroupChild } from './start/child-process.ts';
+import { type Launched, launchVllm, type Report, waitHealthy } from './start/launch.ts';
+import { closedTokenApi, flagValue } from './start/serve-args.ts';
 import { VllmHttp } from './vllm-http.ts';
 import { workerInfoOf } from './worker-info.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { VllmEngineOptions, VllmSpawn } from './options.ts';
+import type { VllmEngineOptions, VllmSpawn } from '../options.ts';
 import { flagValue, type ServeFacts, serveCommand, serveEnv } from './serve-args.ts';
 
 const SPAWN: VllmSpawn = {

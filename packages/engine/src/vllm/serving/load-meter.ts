@@ -1,4 +1,4 @@
-import type { EngineLoad } from '../port.ts';
+import type { EngineLoad } from '../../port.ts';
 import type { Run } from './run.ts';
 
 const WEIGHT = 0.1;

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { VllmError } from './errors.ts';
+import { VllmError } from '../errors.ts';
 import { parseStat } from './proc-stat.ts';
 
 const GUARD = join(import.meta.dirname, 'group-guard.sh');

@@ -1,5 +1,7 @@
 import { limit, type TransferParams } from '@busbar/protocol';
-import type { EngineDelta, EngineRequest, FetchReport } from '../port.ts';
+import type { EngineDelta, EngineRequest, FetchReport } from '../../port.ts';
+import { isRefusal, requestError } from '../errors.ts';
+import type { Answer, StreamHandler } from '../vllm-http.ts';
 import {
   type AnswerError,
   type AnswerPart,
@@ -7,9 +9,7 @@ import {
   readErrorBody,
   readPlainTokens,
 } from './answer.ts';
-import { isRefusal, requestError } from './errors.ts';
 import { SseReader } from './sse-reader.ts';
-import type { Answer, StreamHandler } from './vllm-http.ts';
 
 const NO_TOKENS = new Uint32Array(0);
 const DONE = '[DONE]';

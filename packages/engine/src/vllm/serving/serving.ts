@@ -1,5 +1,5 @@
 import { type KvSource, limit, type TransferParams } from '@busbar/protocol';
-import { refuse } from '../admission.ts';
+import { refuse } from '../../admission.ts';
 import type {
   EngineDelta,
   EngineLoad,
@@ -8,16 +8,16 @@ import type {
   FetchReport,
   StagedEnd,
   SubmitResult,
-} from '../port.ts';
+} from '../../port.ts';
+import { readExpiredTotal } from '../engine-commands.ts';
+import type { VllmEngineOptions } from '../options.ts';
+import type { Session } from '../session.ts';
 import { refuseRequest } from './admission.ts';
-import { readExpiredTotal } from './engine-commands.ts';
 import { EngineWatch, findOverdueFetches, findStuck } from './engine-watch.ts';
 import { LoadMeter } from './load-meter.ts';
-import type { VllmEngineOptions } from './options.ts';
 import { findOvertaken, markOvertaken } from './overtaken.ts';
 import { requestBody, TOKEN_API_PATHS } from './request-body.ts';
 import { Run, type RunHost } from './run.ts';
-import type { Session } from './session.ts';
 import { StagedKv } from './staged-kv.ts';
 import { StepGatherer } from './step-gatherer.ts';
 import { mooncakeTransfer, nixlTransfer, renewsLease, stageParams } from './transfer-params.ts';

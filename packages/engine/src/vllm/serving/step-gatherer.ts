@@ -1,4 +1,4 @@
-import type { EngineDelta } from '../port.ts';
+import type { EngineDelta } from '../../port.ts';
 
 /**
  * Gathers the deltas of one turn of the event loop into one step. An engine answers each stream on a socket of its own, and a microtask

@@ -4,11 +4,11 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { until } from '../until.testing.ts';
-import { Heard, prompt, request } from './engine-harness.testing.ts';
+import { until } from '../../until.testing.ts';
+import { Heard, prompt, request } from '../engine-harness.testing.ts';
+import { VLLM_PHASES, type VllmEngineOptions, type VllmProgress } from '../options.ts';
+import { createVllmEngine } from '../vllm-engine.ts';
 import { listProcesses } from './host-facts.ts';
-import { VLLM_PHASES, type VllmEngineOptions, type VllmProgress } from './options.ts';
-import { createVllmEngine } from './vllm-engine.ts';
 
 const SERVE = join(import.meta.dirname, 'fake-serve.testing.ts');
 const never = new AbortController().signal;

@@ -5,7 +5,7 @@ import {
   type TransferInfo,
   type TransferParams,
 } from '@busbar/protocol';
-import { minorOf } from './engine-facts.ts';
+import { minorOf } from '../engine-facts.ts';
 
 /** A decode engine of this minor version or later dies of parameters without `remote_request_id`. */
 const REQUEST_ID_SINCE = 14;

@@ -1,5 +1,5 @@
 import type { Sampling } from '@busbar/protocol';
-import type { EngineRequest } from '../port.ts';
+import type { EngineRequest } from '../../port.ts';
 
 /** Which of vLLM's two ways takes token ids and gives token ids. */
 export type TokenApi = 'generate' | 'completions';

@@ -1,19 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { GroupChild } from './child-process.ts';
-import { VllmError } from './errors.ts';
-import { judgeHost } from './host-checks.ts';
-import { gatherHostFacts } from './host-facts.ts';
+import { VllmError } from '../errors.ts';
 import {
   VLLM_DEFAULTS,
   type VllmEngineOptions,
   type VllmPhase,
   type VllmSpawn,
-} from './options.ts';
+} from '../options.ts';
+import type { VllmHttp } from '../vllm-http.ts';
+import { GroupChild } from './child-process.ts';
+import { judgeHost } from './host-checks.ts';
+import { gatherHostFacts } from './host-facts.ts';
 import { serveCommand, serveEnv, unknownInstallation } from './serve-args.ts';
 import { progressOf, StartLog } from './start-log.ts';
-import type { VllmHttp } from './vllm-http.ts';
 
 const HEALTH_EVERY_MS = 250;
 const HEALTH_TIMEOUT_MS = 5_000;

@@ -1,7 +1,7 @@
-import { minorOf } from './engine-facts.ts';
-import { VllmError } from './errors.ts';
-import type { VllmEngineOptions, VllmSpawn } from './options.ts';
-import { TOKEN_API_PATHS } from './request-body.ts';
+import { minorOf } from '../engine-facts.ts';
+import { VllmError } from '../errors.ts';
+import type { VllmEngineOptions, VllmSpawn } from '../options.ts';
+import { TOKEN_API_PATHS } from '../serving/request-body.ts';
 
 /** What is settled only when the child is about to start. */
 export interface ServeFacts {

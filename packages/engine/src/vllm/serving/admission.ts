@@ -1,6 +1,6 @@
 import type { WorkerInfo } from '@busbar/protocol';
-import { type Refusal, refuse, refuseShape } from '../admission.ts';
-import type { EngineRequest } from '../port.ts';
+import { type Refusal, refuse, refuseShape } from '../../admission.ts';
+import type { EngineRequest } from '../../port.ts';
 import { refuseSource } from './transfer-params.ts';
 
 /** Why a running engine cannot take a request; undefined when it can. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, suite, test } from 'node:test';
-import type { EngineRequest } from '../port.ts';
-import { prompt, request, withEngine } from './engine-harness.testing.ts';
+import type { EngineRequest } from '../../port.ts';
+import { prompt, request, withEngine } from '../engine-harness.testing.ts';
 import { findStuck } from './engine-watch.ts';
 import { findOvertaken, markOvertaken } from './overtaken.ts';
 import { Run, type RunHost } from './run.ts';

@@ -1,4 +1,4 @@
-import type { StagedEnd } from '../port.ts';
+import type { StagedEnd } from '../../port.ts';
 
 /** Behind the lease the engine needs a step to free the blocks and count them. */
 const COUNT_DELAY_MS = 1_000;

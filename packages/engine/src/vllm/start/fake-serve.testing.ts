@@ -1,7 +1,7 @@
 // `node fake-serve.testing.ts serve MODEL ...` in the place of `vllm serve`. Only tests run it.
 import { spawn } from 'node:child_process';
 import { z } from 'zod';
-import { FakeVllm } from './fake-vllm.testing.ts';
+import { FakeVllm } from '../fake-vllm.testing.ts';
 import { flagValue } from './serve-args.ts';
 
 const args = process.argv.slice(2);

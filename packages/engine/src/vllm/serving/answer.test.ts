@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { readAnswerPart, readErrorBody, readPlainTokens } from './answer.ts';
 import { SseReader } from './sse-reader.ts';
 
-const HTTP = join(import.meta.dirname, '../../fixtures/vllm/http');
+const HTTP = join(import.meta.dirname, '../../../fixtures/vllm/http');
 const recordSchema = z.object({
   response: z.object({
     status: z.int(),

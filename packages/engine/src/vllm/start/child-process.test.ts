@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { describe, test } from 'node:test';
-import { until } from '../until.testing.ts';
+import { until } from '../../until.testing.ts';
 import { GroupChild } from './child-process.ts';
 import { listProcesses } from './host-facts.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { EngineDelta } from '../port.ts';
-import { request } from './engine-harness.testing.ts';
+import type { EngineDelta } from '../../port.ts';
+import { request } from '../engine-harness.testing.ts';
 import { findOverdueFetches, findStuck } from './engine-watch.ts';
 import { Run, type RunHost } from './run.ts';
 import { renewsLease } from './transfer-params.ts';
