@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createMemoryBus } from '@busbar/bus';
 import { limit } from '@busbar/protocol';
-import { until } from './scripted-stack.testing.ts';
+import { until } from '../scripted-stack.testing.ts';
 import type { StreamOwner } from './stream-owner.ts';
 import { WorkerWatch } from './worker-watch.ts';
 

@@ -10,10 +10,10 @@ import {
   type RouteRequest,
   type Subjects,
 } from '@busbar/protocol';
+import type { Candidate } from '../candidate.ts';
+import { FrontendError } from '../errors.ts';
 import type { Place } from './bookings.ts';
-import type { Candidate } from './candidate.ts';
 import type { DecisionHoldings } from './decision-holdings.ts';
-import { FrontendError } from './errors.ts';
 
 /** A router may hear of a new worker a little later than the frontend: how long to ask again, and how often. */
 const LAG_MS = 1_000;

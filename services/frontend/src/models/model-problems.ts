@@ -1,7 +1,7 @@
 import { invalid, type Problem } from '@busbar/openai';
 import { limit } from '@busbar/protocol';
-import { problemOf } from './error-response.ts';
-import { FrontendError } from './errors.ts';
+import { FrontendError } from '../errors.ts';
+import { problemOf } from '../http/error-response.ts';
 
 /** 404: nobody has ever served this name here. */
 export function unknownModel(name: string): Problem {

@@ -1,7 +1,7 @@
 import type { Clock, Rng } from '@busbar/base';
 import type { Bus, BusMessage, Subscription } from '@busbar/bus';
 import { decodeTokenBatch, lastToken, type StreamDelta, type Subjects } from '@busbar/protocol';
-import type { FrontendMetrics } from './metrics.ts';
+import type { FrontendMetrics } from '../metrics.ts';
 import type { StreamOwner } from './stream-owner.ts';
 
 const MAX_STREAM_ID = 0xffff_ffff;

@@ -1,4 +1,4 @@
-import { FrontendError } from './errors.ts';
+import { FrontendError } from '../errors.ts';
 import type { StreamOwner } from './stream-owner.ts';
 
 const ASK_TIMEOUT_MS = 500;

@@ -11,8 +11,8 @@ import {
   type Subjects,
   type WorkHeader,
 } from '@busbar/protocol';
-import { FrontendError } from './errors.ts';
-import type { FrontendMetrics } from './metrics.ts';
+import { FrontendError } from '../errors.ts';
+import type { FrontendMetrics } from '../metrics.ts';
 import { Recent } from './recent.ts';
 
 /** Room for the header of a message: `logit_bias` at its limit is about 30 kB. */

@@ -6,12 +6,12 @@ import {
   type TransferParams,
   transferParamsBytes,
 } from '@busbar/protocol';
-import type { BookingEnd, PrefillPlace } from './bookings.ts';
-import type { Candidate } from './candidate.ts';
-import { engineError, isRefusal } from './engine-error.ts';
-import { FrontendError } from './errors.ts';
-import type { SplitOutcome } from './metrics.ts';
-import type { StreamOwner } from './stream-owner.ts';
+import type { Candidate } from '../candidate.ts';
+import { engineError, isRefusal } from '../engine-error.ts';
+import { FrontendError } from '../errors.ts';
+import type { SplitOutcome } from '../metrics.ts';
+import type { BookingEnd, PrefillPlace } from '../placement/bookings.ts';
+import type { StreamOwner } from '../streams/stream-owner.ts';
 
 /** What a message holds of the source of KV beside the transfer's own parameters. */
 const SOURCE_BYTES = 1_024;

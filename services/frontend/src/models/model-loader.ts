@@ -1,7 +1,7 @@
 import { BlockHasher, hashSeed } from '@busbar/blocks';
 import type { ModelCard } from '@busbar/protocol';
 import { type LoadTokenizerOptions, type Tokenizer, tokenizerDigest } from '@busbar/tokenizer';
-import { FrontendError } from './errors.ts';
+import { FrontendError } from '../errors.ts';
 
 /** A model that this frontend can turn text into tokens for. */
 export interface ServedModel {

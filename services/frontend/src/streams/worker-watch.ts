@@ -1,7 +1,7 @@
 import type { Clock } from '@busbar/base';
 import { type Bus, BusError } from '@busbar/bus';
 import { limit } from '@busbar/protocol';
-import { FrontendError, type FrontendErrorCode } from './errors.ts';
+import { FrontendError, type FrontendErrorCode } from '../errors.ts';
 import { type DoubtsHost, OutageDoubts } from './outage-doubts.ts';
 import type { StreamOwner } from './stream-owner.ts';
 

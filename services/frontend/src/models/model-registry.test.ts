@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ScriptedStack, until } from '../scripted-stack.testing.ts';
+import { byteTokenizer } from '../scripted-worker.testing.ts';
 import { Instances } from './instances.ts';
 import { ModelRegistry } from './model-registry.ts';
-import { ScriptedStack, until } from './scripted-stack.testing.ts';
-import { byteTokenizer } from './scripted-worker.testing.ts';
 
 test('a model whose last worker drained is known for ten minutes, then it never was; a new worker brings it back', async () => {
   const stack = new ScriptedStack();

@@ -3,18 +3,18 @@ import { test } from 'node:test';
 import { MemoryNetwork } from '@busbar/bus';
 import { limit } from '@busbar/protocol';
 import { createTestContext } from '@busbar/service/testing';
-import { Bookings } from './bookings.ts';
-import type { Placement } from './candidate.ts';
-import { DecisionHoldings } from './decision-holdings.ts';
-import { LifePublisher } from './life-publisher.ts';
-import { createFrontendMetrics } from './metrics.ts';
-import { scriptedCandidate } from './scripted-candidate.testing.ts';
-import { until } from './scripted-stack.testing.ts';
-import { ScriptedWorker } from './scripted-worker.testing.ts';
+import type { Placement } from '../candidate.ts';
+import { createFrontendMetrics } from '../metrics.ts';
+import { Bookings } from '../placement/bookings.ts';
+import { DecisionHoldings } from '../placement/decision-holdings.ts';
+import { LifePublisher } from '../placement/life-publisher.ts';
+import { scriptedCandidate } from '../scripted-candidate.testing.ts';
+import { until } from '../scripted-stack.testing.ts';
+import { ScriptedWorker } from '../scripted-worker.testing.ts';
+import { Streams } from '../streams/streams.ts';
+import { WorkerWatch } from '../streams/worker-watch.ts';
 import { SplitRunner } from './split-runner.ts';
-import { Streams } from './streams.ts';
 import { WorkSender } from './work-sender.ts';
-import { WorkerWatch } from './worker-watch.ts';
 
 test('KV that waited for too long is not fetched: computed where it is decoded, or the end', async () => {
   const network = new MemoryNetwork();

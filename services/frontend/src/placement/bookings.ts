@@ -1,7 +1,7 @@
 import type { Outcome, RouteReply } from '@busbar/protocol';
+import type { Prompt } from '../prompt.ts';
 import type { DecisionHoldings } from './decision-holdings.ts';
 import type { LifePublisher } from './life-publisher.ts';
-import type { Prompt } from './prompt.ts';
 
 /** What a router decided: one booking, or two when the request is split. */
 export type Place = Extract<RouteReply, { kind: 'place' }>;

@@ -1,5 +1,5 @@
 import type { WorkHeader } from '@busbar/protocol';
-import type { Candidate } from './candidate.ts';
+import type { Candidate } from '../candidate.ts';
 
 /** Which stream, booking and process a message of work belongs to. */
 export interface WorkNames {

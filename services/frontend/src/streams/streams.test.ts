@@ -4,7 +4,7 @@ import { createRng } from '@busbar/base';
 import { MemoryNetwork } from '@busbar/bus';
 import { createSubjects, encodeTokenBatch } from '@busbar/protocol';
 import { Registry } from 'prom-client';
-import { createFrontendMetrics } from './metrics.ts';
+import { createFrontendMetrics } from '../metrics.ts';
 import { Streams } from './streams.ts';
 
 const WORKERS = 4_096;

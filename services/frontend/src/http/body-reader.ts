@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { type Checked, invalid } from '@busbar/openai';
 import { limit } from '@busbar/protocol';
+import { FrontendError } from '../errors.ts';
 import { BodyBuffer } from './body-buffer.ts';
-import { FrontendError } from './errors.ts';
 
 /** A client that still writes when the connection closes sees a broken pipe and not the answer; so far it may go on. */
 const DRAIN_FACTOR = 4;

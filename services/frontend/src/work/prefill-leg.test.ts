@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limit, type StreamDelta } from '@busbar/protocol';
 import fc from 'fast-check';
-import { FrontendError } from './errors.ts';
+import { FrontendError } from '../errors.ts';
+import { scriptedCandidate } from '../scripted-candidate.testing.ts';
+import { transferOf } from '../scripted-worker.testing.ts';
 import { type PrefillHost, PrefillLeg } from './prefill-leg.ts';
-import { scriptedCandidate } from './scripted-candidate.testing.ts';
-import { transferOf } from './scripted-worker.testing.ts';
 import { partEnds } from './work-sender.ts';
 
 /** A leg that began at 1,000 ms, and what it has called. */

@@ -7,7 +7,7 @@ import {
   limit,
   type Subjects,
 } from '@busbar/protocol';
-import type { FrontendMetrics } from './metrics.ts';
+import type { FrontendMetrics } from '../metrics.ts';
 
 /**
  * Each message wakes the bus and every router, which costs more than what it says; and a router that hears of

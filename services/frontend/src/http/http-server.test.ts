@@ -3,8 +3,8 @@ import type { ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '../scripted-stack.testing.ts';
 import { type HttpServer, startHttpServer } from './http-server.ts';
-import { until } from './scripted-stack.testing.ts';
 
 /** More than both socket buffers of a loopback connection take. */
 const BIG = 'x'.repeat(32 * 1024 * 1024);

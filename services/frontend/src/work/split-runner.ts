@@ -1,15 +1,15 @@
 import type { AppError } from '@busbar/base';
 import type { WorkHeader } from '@busbar/protocol';
 import type { ServiceContext } from '@busbar/service';
-import type { Bookings, Place, PrefillPlace } from './bookings.ts';
-import type { Candidate, Placement } from './candidate.ts';
-import { FrontendError, toAppError } from './errors.ts';
-import type { FrontendMetrics } from './metrics.ts';
+import type { Candidate, Placement } from '../candidate.ts';
+import { FrontendError, toAppError } from '../errors.ts';
+import type { FrontendMetrics } from '../metrics.ts';
+import type { Bookings, Place, PrefillPlace } from '../placement/bookings.ts';
+import type { Streams } from '../streams/streams.ts';
+import type { WorkerWatch } from '../streams/worker-watch.ts';
 import { type PrefillHost, PrefillLeg } from './prefill-leg.ts';
-import type { Streams } from './streams.ts';
 import { prefillHeader } from './work-header.ts';
 import type { WorkSender } from './work-sender.ts';
-import type { WorkerWatch } from './worker-watch.ts';
 
 interface Machinery {
   context: ServiceContext;

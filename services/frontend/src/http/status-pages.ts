@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import { type ModelEntry, modelBody, modelListBody } from '@busbar/openai';
 import type { ServiceContext } from '@busbar/service';
+import { unavailableModel, unknownModel } from '../models/model-problems.ts';
+import type { FoundModel, ModelRegistry } from '../models/model-registry.ts';
 import { sendJson, sendProblem } from './error-response.ts';
-import { unavailableModel, unknownModel } from './model-problems.ts';
-import type { FoundModel, ModelRegistry } from './model-registry.ts';
 
 /** The GET endpoints: what is served, and how well. */
 export class StatusPages {

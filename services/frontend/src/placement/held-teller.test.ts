@@ -9,10 +9,10 @@ import {
   type HeldDecisions,
   limit,
 } from '@busbar/protocol';
+import { scriptedCandidate } from '../scripted-candidate.testing.ts';
 import { DecisionHoldings } from './decision-holdings.ts';
 import { HeldTeller } from './held-teller.ts';
 import { PlacementClient } from './placement-client.ts';
-import { scriptedCandidate } from './scripted-candidate.testing.ts';
 
 const SUBJECTS = createSubjects('test');
 const PLACE = {
