@@ -96,7 +96,7 @@ class Opening {
     );
     if (engine.kind === 'attach') await this.#attachKv(http, engine, facts);
     this.#kv?.expectBlocks(facts.blockSize, facts.kvBlocks);
-    const tokenApi = await this.#probeTokenApi(http);
+    const tokenApi = await this.#findTokenApi(http);
     const info = await workerInfoOf({ ...options, kvEvents: this.#kv !== undefined }, facts, {
       sideChannelPort: this.#launched?.sideChannelPort ?? options.transfer?.port ?? 0,
       engineId: this.#launched?.engineId ?? options.transfer?.engineId,
@@ -184,7 +184,7 @@ class Opening {
   }
 
   /** From 0.30 the token route is closed without --enable-scale-out; before 0.11 there is none. */
-  async #probeTokenApi(http: VllmHttp): Promise<TokenApi> {
+  async #findTokenApi(http: VllmHttp): Promise<TokenApi> {
     // An empty prompt is refused behind the route, so that nothing is computed.
     const { status } = await http.exchange('POST', TOKEN_API_PATHS.generate, { token_ids: [] });
     if (status === 403) {

@@ -8,15 +8,15 @@ import { WorkerWatch } from './worker-watch.ts';
 
 test('a worker is asked for a sign of life half a second after its last token, whatever its heartbeat', async () => {
   let nowMs = 0;
-  let probes = 0;
+  let questions = 0;
   const lost: string[] = [];
   const bus = createMemoryBus();
   const watch = new WorkerWatch({
     bus,
     clock: { monotonicMs: () => nowMs, wallMs: () => nowMs },
     host: {
-      probe() {
-        probes++;
+      signOfLife() {
+        questions++;
         return Promise.resolve('gone');
       },
       positions: () => Promise.resolve(undefined),
@@ -38,7 +38,7 @@ test('a worker is asked for a sign of life half a second after its last token, w
     nowMs = limit('tokenSilenceMs') + 1;
     await until(() => lost.length === 1);
     assert.deepEqual(lost, ['FRONTEND_WORKER_LOST']);
-    assert.equal(probes, 1);
+    assert.equal(questions, 1);
     assert.ok(limit('tokenSilenceMs') <= 500);
   } finally {
     watch.stop();

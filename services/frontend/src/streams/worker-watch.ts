@@ -6,7 +6,7 @@ import { type DoubtsHost, OutageDoubts } from './outage-doubts.ts';
 import type { StreamOwner } from './stream-owner.ts';
 
 const SWEEP_MS = 250;
-const PROBE_TIMEOUT_MS = 500;
+const ASK_TIMEOUT_MS = 500;
 /** A stream whose tokens may be lost has so long to show the next ones; longer while it may still be in prefill. */
 const SUSPECT_MS = 3_000;
 const SUSPECT_PREFILL_MS = 10_000;
@@ -17,12 +17,12 @@ interface WatchedWorker {
   owners: Set<StreamOwner>;
   lastHeardMs: number;
   lastTokenMs: number;
-  isProbed: boolean;
+  isAsked: boolean;
 }
 
 export interface WorkerWatchHost extends DoubtsHost {
   /** Asks the worker for a sign of life; `gone` when nobody listens under its name any more. */
-  probe(workerId: string, timeoutMs: number): Promise<'alive' | 'silent' | 'gone'>;
+  signOfLife(workerId: string, timeoutMs: number): Promise<'alive' | 'silent' | 'gone'>;
 }
 
 /**
@@ -62,7 +62,7 @@ export class WorkerWatch {
         owners: new Set(),
         lastHeardMs: nowMs,
         lastTokenMs: nowMs,
-        isProbed: false,
+        isAsked: false,
       };
       this.#workers.set(workerId, worker);
     }
@@ -94,7 +94,7 @@ export class WorkerWatch {
   /** The lease is gone: look at once. */
   leaseGone(workerId: string): void {
     const worker = this.#workers.get(workerId);
-    if (worker !== undefined) void this.#probe(workerId, worker);
+    if (worker !== undefined) void this.#ask(workerId, worker);
   }
 
   /** Another process took the worker's name: the streams of the one before are gone. */
@@ -132,7 +132,7 @@ export class WorkerWatch {
       this.#loseAll(workerId, 'FRONTEND_WORKER_LOST', 'it answers but sends no tokens');
       return;
     }
-    if (silentMs > limit('tokenSilenceMs')) void this.#probe(workerId, worker);
+    if (silentMs > limit('tokenSilenceMs')) void this.#ask(workerId, worker);
     for (const owner of worker.owners) {
       if (owner.suspectSinceMs === 0) continue;
       const limitMs = owner.position > 0 ? SUSPECT_MS : SUSPECT_PREFILL_MS;
@@ -142,11 +142,11 @@ export class WorkerWatch {
     }
   }
 
-  async #probe(workerId: string, worker: WatchedWorker): Promise<void> {
-    if (worker.isProbed) return;
-    worker.isProbed = true;
-    const sign = await this.#host.probe(workerId, PROBE_TIMEOUT_MS);
-    worker.isProbed = false;
+  async #ask(workerId: string, worker: WatchedWorker): Promise<void> {
+    if (worker.isAsked) return;
+    worker.isAsked = true;
+    const sign = await this.#host.signOfLife(workerId, ASK_TIMEOUT_MS);
+    worker.isAsked = false;
     if (this.#workers.get(workerId) !== worker) return;
     if (sign === 'alive') worker.lastHeardMs = this.#clock.monotonicMs();
     if (sign !== 'gone') return;

@@ -114,7 +114,7 @@ export class WorkSender {
   }
 
   /** Asks for a sign of life; `gone` when nobody listens under the name of this worker any more. */
-  async probe(workerId: string, timeoutMs: number): Promise<'alive' | 'silent' | 'gone'> {
+  async signOfLife(workerId: string, timeoutMs: number): Promise<'alive' | 'silent' | 'gone'> {
     try {
       const nothing = encodeCancel(this.#frontendId, []);
       await this.#bus.request(this.#subjects.cancel(workerId), nothing, { timeoutMs });
