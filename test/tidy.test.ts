@@ -19,6 +19,7 @@ import {
   importFaults,
   tooLong,
   tooWide,
+  unlistedMetrics,
   wireLiterals,
   workspaceFaults,
 } from './tidy/rules.ts';
@@ -85,6 +86,8 @@ suite('the reference', () => {
     assert.deepEqual(mute, [], 'a doc comment before the code in its union or list is missing');
   });
 
+  test('has every metric', () => assert.deepEqual(unlistedMetrics(code), []));
+
   test('has only metrics that are named busbar_<role>_…', () => {
     const entries = metricCatalogue();
     assert.ok(entries.length > 20);
@@ -148,6 +151,8 @@ suite('a planted fault is found by', () => {
       at('b.ts', 'export class Y {}\n// x'),
     ];
     assert.equal(deadExports([used, unused]).length, 1);
+    const metrics = "import 'prom-client';\nexport function createXMetrics() {}";
+    assert.equal(unlistedMetrics([at('services/x/src/metrics.ts', metrics)]).length, 1);
     const table = new Map([['@busbar/bus', ['.', './contract']]]);
     const faulty = [
       "import { x } from '@busbar/bus/src/nats-bus.ts';",

@@ -97,6 +97,24 @@ export function deadExports(files: readonly ProjectFile[]): string[] {
   );
 }
 
+const CATALOGUE = 'scripts/reference/metrics.ts';
+
+/** Functions that register metrics and are called neither for the reference nor by one that is. */
+export function unlistedMetrics(files: readonly ProjectFile[]): string[] {
+  const registering = files.filter(
+    ({ path, text }) =>
+      path === CATALOGUE ||
+      (/^(?:packages|services)\//.test(path) && text.includes("'prom-client'")),
+  );
+  return registering.flatMap(({ path, text }) =>
+    [...text.matchAll(/^export function (create\w+Metrics)\b/gm)].flatMap(([, name = '']) =>
+      registering.some((other) => other.path !== path && other.text.includes(`${name}(`))
+        ? []
+        : [`${path}: the metrics of ${name} are not in ${CATALOGUE}`],
+    ),
+  );
+}
+
 const manifestSchema = z.object({
   name: z.string(),
   private: z.literal(true),
