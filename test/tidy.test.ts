@@ -13,10 +13,13 @@ import { Plantation } from './tidy/planted.ts';
 import {
   bannedWords,
   coreFolders,
+  deadExports,
   deadLinks,
   exportTable,
   importFaults,
   tooLong,
+  tooWide,
+  unlistedMetrics,
   wireLiterals,
   workspaceFaults,
 } from './tidy/rules.ts';
@@ -51,8 +54,17 @@ suite('every workspace', () => {
 
 suite('every file', () => {
   test('is short', () => assert.deepEqual(code.flatMap(tooLong), []));
+  test('has no line of prose that is too wide', () => {
+    assert.deepEqual(
+      files.filter(({ path }) => /\.(?:ts|cjs|md)$/.test(path)).flatMap(tooWide),
+      [],
+    );
+  });
   test('is free of banned words', () => assert.deepEqual(files.flatMap(bannedWords), []));
   test('links to what is there', () => assert.deepEqual(files.flatMap(deadLinks), []));
+  test('exports what another one uses', () => {
+    assert.deepEqual(deadExports(files.filter(({ path }) => path.endsWith('.ts'))), []);
+  });
   test('leaves subjects and buckets to protocol', () => {
     assert.deepEqual(code.flatMap(wireLiterals), []);
   });
@@ -73,6 +85,8 @@ suite('the reference', () => {
     const mute = entries.filter((entry) => entry.meaning === '').map((entry) => entry.code);
     assert.deepEqual(mute, [], 'a doc comment before the code in its union or list is missing');
   });
+
+  test('has every metric', () => assert.deepEqual(unlistedMetrics(code), []));
 
   test('has only metrics that are named busbar_<role>_…', () => {
     const entries = metricCatalogue();
@@ -124,8 +138,21 @@ suite('a planted fault is found by', () => {
     assert.equal(wireLiterals(at('services/x/src/a.ts', '// on `bb.<ns>.kv`')).length, 0);
     assert.equal(tooLong(at('packages/x/src/a.ts', 'x\n'.repeat(401))).length, 1);
     assert.equal(tooLong(at('services/x/src/main.ts', 'x\n'.repeat(41))).length, 1);
+    const wide = 'word '.repeat(33);
+    assert.equal(
+      tooWide(at('README.md', `${wide}\n| ${wide} |\n\`\`\`\n${wide}\n\`\`\``)).length,
+      1,
+    );
+    assert.equal(tooWide(at('packages/x/src/a.ts', `// ${wide}\nf('${wide}');`)).length, 1);
     assert.equal(deadLinks(at('README.md', '[x](docs/nowhere.md)')).length, 1);
     assert.equal(deadLinks(at('README.md', '[x](package.json)')).length, 0);
+    const [used, unused] = [
+      at('a.ts', 'export const x = 1;'),
+      at('b.ts', 'export class Y {}\n// x'),
+    ];
+    assert.equal(deadExports([used, unused]).length, 1);
+    const metrics = "import 'prom-client';\nexport function createXMetrics() {}";
+    assert.equal(unlistedMetrics([at('services/x/src/metrics.ts', metrics)]).length, 1);
     const table = new Map([['@busbar/bus', ['.', './contract']]]);
     const faulty = [
       "import { x } from '@busbar/bus/src/nats-bus.ts';",

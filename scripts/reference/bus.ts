@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { bucketNames, createSubjects, EVENT_KINDS, PROTOCOL_VERSION } from '@busbar/protocol';
 import { documentedMembers } from './doc-comments.ts';
-import { code, markdownTable, type Page, page } from './page.ts';
+import { code, markdownTable, type Page, page, wrap } from './page.ts';
 
 const NAMESPACE = 'default';
 
@@ -30,7 +30,9 @@ export function busPage(): Page {
       'JetStream KV, kept in files.',
       markdownTable(['bucket', 'what it holds'], buckets),
       '## Events',
-      `CloudEvents 1.0 in JSON, with the type ${code('busbar.<kind>')}. ${code('request.completed')} is sent only while somebody listens: a new listener may miss those of the first 1.25 s. It tells of each chat and completion how it ended, as ${code('busbar_frontend_requests_total')} counts them: ${code('outcome')}, ${code('model')}, ${code('candidates')}, tokens and times, and ${code('errorCode')}, the code of the error body when there was one. Its subject is the id of the answer, or the ${code('x-request-id')} of a request that was refused before a router was asked.`,
+      wrap(
+        `CloudEvents 1.0 in JSON, with the type ${code('busbar.<kind>')}. ${code('request.completed')} is sent only while somebody listens: a new listener may miss those of the first 1.25 s. It tells of each chat and completion how it ended, as ${code('busbar_frontend_requests_total')} counts them: ${code('outcome')}, ${code('model')}, ${code('candidates')}, tokens and times, and ${code('errorCode')}, the code of the error body when there was one. Its subject is the id of the answer, or the ${code('x-request-id')} of a request that was refused before a router was asked.`,
+      ),
       EVENT_KINDS.map((kind) => `- ${code(kind)}`).join('\n'),
     ],
   );

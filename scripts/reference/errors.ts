@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { AppError } from '@busbar/base';
-import { problemOf } from '../../services/frontend/src/error-response.ts';
+import { problemOf } from '../../services/frontend/src/http/error-response.ts';
 import { plainComment } from './doc-comments.ts';
 import { code, markdownTable, type Page, page } from './page.ts';
 

@@ -4,6 +4,7 @@ import { createLinkMetrics, createWorkerMetrics } from '@busbar/worker';
 import { Registry } from 'prom-client';
 import { createFrontendMetrics } from '../../services/frontend/src/metrics.ts';
 import { createRouterMetrics } from '../../services/router/src/metrics.ts';
+import { createPairMetrics } from '../../services/router/src/split-metrics.ts';
 import { createStateMetrics } from '../../services/router/src/state-metrics.ts';
 import { code, markdownTable, type Page, page } from './page.ts';
 
@@ -40,6 +41,7 @@ const ROLES: Readonly<Record<string, Register>> = {
   },
   router: (registry) => {
     createRouterMetrics(registry, 'predictive');
+    createPairMetrics(registry, () => []);
     createStateMetrics(registry, {
       workers: () => [],
       stats: () => new Map(),

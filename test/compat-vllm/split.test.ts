@@ -46,13 +46,13 @@ function characters(answer: OpenAI.Completion): string | undefined {
 test('a split request gives the text of a whole one', async (t: TestContext) => {
   const decode = stack.ofRole('decode');
   const direct = new OpenAI({ baseURL: `${decode.vllmUrl}/v1`, apiKey: 'unused', maxRetries: 0 });
-  const pulledTokens = (): Promise<number> => {
+  const fetchedTokens = (): Promise<number> => {
     const labels = 'external_kv_transfer';
     return stack.metric(decode.vllmUrl, 'vllm:prompt_tokens_by_source_total', labels);
   };
   // The block that proved the link.
-  const pulledBefore = await pulledTokens();
-  assert.ok(pulledBefore > 0);
+  const fetchedBefore = await fetchedTokens();
+  assert.ok(fetchedBefore > 0);
   let promptTokenCount = 0;
   for (const [i, words] of [10, 30, 80].entries()) {
     // Text: of ids that are no whole characters, vLLM's text would begin with a part of the prompt.
@@ -78,10 +78,10 @@ test('a split request gives the text of a whole one', async (t: TestContext) => 
   }
   const splits = await stack.metric(stack.ofRole('router').adminUrl, 'busbar_router_splits_total');
   assert.equal(splits, 3);
-  // What decode pulled it did not compute.
-  const pulled = (await pulledTokens()) - pulledBefore;
-  assert.ok(pulled > promptTokenCount * 0.9, `${pulled} of ${promptTokenCount}`);
-  t.diagnostic(`${pulled} of ${promptTokenCount} prompt tokens came over NIXL`);
+  // What decode fetched it did not compute.
+  const fetched = (await fetchedTokens()) - fetchedBefore;
+  assert.ok(fetched > promptTokenCount * 0.9, `${fetched} of ${promptTokenCount}`);
+  t.diagnostic(`${fetched} of ${promptTokenCount} prompt tokens came over NIXL`);
 });
 
 test('prefill and decode on two vLLMs over NIXL give the tokens of one', async (t: TestContext) => {

@@ -201,7 +201,7 @@ export class Cluster implements AsyncDisposable {
   }
 }
 
-export async function readChat(response: Response): Promise<ChatResult> {
+async function readChat(response: Response): Promise<ChatResult> {
   const result: ChatResult = {
     status: response.status,
     text: '',

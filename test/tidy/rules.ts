@@ -13,6 +13,8 @@ import {
 
 const LINES_MAX = 400;
 const MAIN_LINES_MAX = 40;
+/** Of prose and of comments; code is the formatter's. */
+const LINE_CHARS_MAX = 160;
 
 /** What must not stand in any file, and what to write instead. */
 const BANNED: readonly [RegExp, string][] = [
@@ -67,6 +69,50 @@ export function tooLong({ path, text }: ProjectFile): string[] {
     : LINES_MAX;
   const lines = text.trimEnd().split('\n').length;
   return lines > max ? [`${path} has ${lines} lines; at most ${max}`] : [];
+}
+
+/** Lines of prose that no screen shows whole, with their numbers. Tables and what stands word for word may be wider. */
+export function tooWide({ path, text }: ProjectFile): string[] {
+  const isProse = path.endsWith('.md');
+  let isVerbatim = false;
+  return text.split('\n').flatMap((line, i) => {
+    if (isProse && line.trimStart().startsWith('```')) isVerbatim = !isVerbatim;
+    const counts = isProse ? !isVerbatim && !line.startsWith('|') : /^ *(?:\/\/|\/?\*)/.test(line);
+    return counts && line.length > LINE_CHARS_MAX ? [`${path}:${i + 1} is too wide`] : [];
+  });
+}
+
+const EXPORT = /^export (?:async )?(?:abstract )?(?:function\*?|class|const) (\w+)/gm;
+
+/** Functions, classes and constants that are exported and named in no other file. */
+export function deadExports(files: readonly ProjectFile[]): string[] {
+  const places = new Map<string, number>();
+  for (const { text } of files) {
+    for (const word of new Set(text.match(/\w+/g))) places.set(word, (places.get(word) ?? 0) + 1);
+  }
+  return files.flatMap(({ path, text }) =>
+    [...text.matchAll(EXPORT)]
+      .filter(([, name = '']) => (places.get(name) ?? 0) < 2)
+      .map(([, name]) => `${path} exports ${name}, which nobody imports`),
+  );
+}
+
+const CATALOGUE = 'scripts/reference/metrics.ts';
+
+/** Functions that register metrics and are called neither for the reference nor by one that is. */
+export function unlistedMetrics(files: readonly ProjectFile[]): string[] {
+  const registering = files.filter(
+    ({ path, text }) =>
+      path === CATALOGUE ||
+      (/^(?:packages|services)\//.test(path) && text.includes("'prom-client'")),
+  );
+  return registering.flatMap(({ path, text }) =>
+    [...text.matchAll(/^export function (create\w+Metrics)\b/gm)].flatMap(([, name = '']) =>
+      registering.some((other) => other.path !== path && other.text.includes(`${name}(`))
+        ? []
+        : [`${path}: the metrics of ${name} are not in ${CATALOGUE}`],
+    ),
+  );
 }
 
 const manifestSchema = z.object({

@@ -7,7 +7,10 @@ import { type Checked, invalid, type Problem, refuse } from './problem.ts';
 import { findOversize } from './size-checks.ts';
 import { findSteering } from './steering.ts';
 
-/** Fields that would steer the stack, refused and mistyped fields and those of another endpoint, then sizes, then the schema, then rules that span fields; the first problem is the answer. */
+/**
+ * Fields that would steer the stack, refused and mistyped fields and those of another endpoint, then sizes, then the schema, then rules
+ * that span fields; the first problem is the answer.
+ */
 export function validate<T extends SharedFields>(
   schema: z.ZodType<T>,
   body: Record<string, unknown>,

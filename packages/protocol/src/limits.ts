@@ -94,6 +94,11 @@ export const LIMITS = {
     reason: 'routers know what they placed themselves; each beat wakes the bus and every router',
   },
   loadSilenceMs: { value: 900, reason: 'three heartbeats and some slack' },
+  /** Silence of a worker after which a frontend that has streams there asks it for a sign of life. */
+  tokenSilenceMs: {
+    value: 450,
+    reason: 'longer than a usual step; a question costs two messages, and clients wait meanwhile',
+  },
   /** How long KV that was prefilled for another worker waits to be fetched. */
   stagedKvMs: {
     value: 20_000,

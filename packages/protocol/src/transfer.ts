@@ -10,7 +10,7 @@ export type TransferProtocol = (typeof TRANSFER_PROTOCOLS)[number];
 const endpointSchema = z.string().regex(/^(\[[0-9a-fA-F:.%]+\]|[^\s:/]+):\d{1,5}$/);
 
 /** How a worker exchanges KV with others. Two workers make a pair only when `pairRefusal` finds nothing against it. */
-const transferInfoSchema = z.object({
+export const transferInfoSchema = z.object({
   protocol: z.enum(TRANSFER_PROTOCOLS),
   /** What must be equal on both sides, by name: engine version, model path, KV layout, data type, connector version. */
   revision: z.record(z.string().max(64), z.string().max(512)),
@@ -24,7 +24,6 @@ const transferInfoSchema = z.object({
   bootstrapAddr: z.string().max(512).optional(),
 });
 export type TransferInfo = z.infer<typeof transferInfoSchema>;
-export { transferInfoSchema };
 
 const blockIds = z.array(z.int().min(0)).max(1_000_000);
 
@@ -59,23 +58,21 @@ const tcpParamsSchema = z.object({
 });
 
 /** How to fetch the KV of one prefilled prompt: made by the prefill worker, passed on as it is, used by the decode worker. */
-const transferParamsSchema = z.discriminatedUnion('protocol', [
+export const transferParamsSchema = z.discriminatedUnion('protocol', [
   z.object({ protocol: z.literal('nixl'), params: nixlParamsSchema }),
   z.object({ protocol: z.literal('mooncake'), params: mooncakeParamsSchema }),
   z.object({ protocol: z.literal('tcp'), params: tcpParamsSchema }),
 ]);
 export type TransferParams = z.infer<typeof transferParamsSchema>;
-export { transferParamsSchema };
 
 /** Of which prefill the KV comes, and how long it surely waits there. */
-const kvSourceSchema = z.object({
+export const kvSourceSchema = z.object({
   prefillWorkerId: z.string(),
   transfer: transferParamsSchema,
   /** Milliseconds from now in which the fetch must have begun; behind it the blocks may hold another request. */
   validForMs: z.number().min(0),
 });
 export type KvSource = z.infer<typeof kvSourceSchema>;
-export { kvSourceSchema };
 
 /**
  * What a decode worker has measured of one way into it. Value in bucket `links` under `linkKey`, as JSON. Sums run from the start

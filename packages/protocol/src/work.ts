@@ -32,7 +32,7 @@ const workHeaderSchema = z.object({
   sampling: samplingSchema,
   cacheSalt: z.string().max(512).optional(),
   lora: z.string().max(128).optional(),
-  /** Prompts above one message come in pieces `part` of `parts`, in order, each with its own acknowledgement. */
+  /** Prompts above one message come as `part` of `parts`, in order, each with its own acknowledgement. */
   part: z.int().min(0).optional(),
   parts: z.int().min(1).max(64).optional(),
   traceparent: z.string().max(64).optional(),

@@ -21,13 +21,6 @@ export class OverlapReader {
     this.measureMore(candidates, placement);
   }
 
-  #match(placement: Placement): void {
-    if (this.#overlaps.length !== this.#owners.highWater) {
-      this.#overlaps = new Uint32Array(this.#owners.highWater);
-    }
-    this.#index.match(placement.hashes, this.#overlaps);
-  }
-
   /** The same for other candidates of the placement that was measured last. */
   measureMore(candidates: Candidates, placement: Placement): void {
     this.#readSeen(candidates);
@@ -45,6 +38,13 @@ export class OverlapReader {
       // An engine computes at least the last token, however much is cached.
       uncachedTokens[at] = Math.max(1, placement.promptTokens - cached);
     }
+  }
+
+  #match(placement: Placement): void {
+    if (this.#overlaps.length !== this.#owners.highWater) {
+      this.#overlaps = new Uint32Array(this.#owners.highWater);
+    }
+    this.#index.match(placement.hashes, this.#overlaps);
   }
 
   #readSeen(candidates: Candidates): void {

@@ -18,7 +18,7 @@ export interface StopDemand {
 }
 
 /** As the first process of a container there is no default action: a start that hangs could not be ended otherwise. */
-export function exitAtOnce(signal: NodeJS.Signals): void {
+function exitAtOnce(signal: NodeJS.Signals): void {
   process.exit(SIGNAL_EXIT_BASE + constants.signals[signal]);
 }
 

@@ -20,6 +20,6 @@ export const DEFAULT_TIMING: Timing = {
   frontendMs: 1,
   kvDelayMs: 1,
   loadIntervalMs: limit('loadIntervalMs'),
-  detectMs: 450,
+  detectMs: limit('tokenSilenceMs'),
   leaseTtlMs: limit('leaseTtlMs'),
 };

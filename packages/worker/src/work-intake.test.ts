@@ -33,7 +33,7 @@ test('a prompt in one message must have the announced length', () => {
   assert.equal(codeOf(intake.take(huge, tokens)), 'WORKER_BAD_REQUEST');
 });
 
-test('pieces come together in order, also when two prompts come interleaved', () => {
+test('parts come together in order, also when two prompts come interleaved', () => {
   const intake = new WorkIntake(clock);
   const send = (streamId: number, part: number, ...tokens: number[]): IntakeResult =>
     intake.take(header({ streamId, part, parts: 3 }), Uint32Array.from(tokens));
@@ -48,7 +48,7 @@ test('pieces come together in order, also when two prompts come interleaved', ()
   assert.equal(intake.open, 0);
 });
 
-test('a piece out of order, one too many, unknown or late is refused and its prompt dropped', () => {
+test('a part out of order, one too many, unknown or late is refused and its prompt dropped', () => {
   const intake = new WorkIntake(clock);
   const send = (part: number, ...tokens: number[]): IntakeResult =>
     intake.take(header({ part, parts: 3 }), Uint32Array.from(tokens));

@@ -9,7 +9,7 @@ export interface Work {
 
 export type IntakeResult =
   | { kind: 'complete'; work: Work }
-  /** A piece was taken; more must follow. */
+  /** A part was taken; more must follow. */
   | { kind: 'partial' }
   | { kind: 'refused'; ack: WorkAck };
 
@@ -30,7 +30,7 @@ export function badRequest(message: string): WorkAck {
 }
 
 /**
- * Puts prompts together that came in several messages. Pieces come in order; a prompt whose next piece does not come in
+ * Puts prompts together that came in several messages. Parts come in order; a prompt whose next part does not come in
  * time, or that is one too many, is dropped.
  */
 export class WorkIntake {
@@ -84,7 +84,7 @@ export class WorkIntake {
     this.#assemblies.delete(assemblyName(frontendId, streamId));
   }
 
-  /** Drops prompts whose next piece is overdue. */
+  /** Drops prompts whose next part is overdue. */
   expire(): void {
     const nowMs = this.#clock.monotonicMs();
     for (const [name, assembly] of this.#assemblies) {

@@ -12,20 +12,20 @@ import {
 import { limit, type Outcome } from '@busbar/protocol';
 import type { ServiceContext } from '@busbar/service';
 import { formatTraceparent, parseTraceparent } from '@busbar/telemetry';
-import { readBody } from './body-reader.ts';
 import type { Dispatcher } from './dispatcher.ts';
-import { problemOf, sendProblem } from './error-response.ts';
 import { FrontendError } from './errors.ts';
 import { Generation } from './generation.ts';
-import { JsonSink } from './json-sink.ts';
+import { readBody } from './http/body-reader.ts';
+import { problemOf, sendProblem } from './http/error-response.ts';
+import { JsonSink } from './http/json-sink.ts';
+import { randomHex } from './http/request-id.ts';
+import type { SinkFlusher } from './http/sink-flusher.ts';
+import { SseSink } from './http/sse-sink.ts';
 import type { FrontendMetrics } from './metrics.ts';
-import { unavailableModel, unknownModel } from './model-problems.ts';
-import type { FoundModel, ModelRegistry } from './model-registry.ts';
+import { unavailableModel, unknownModel } from './models/model-problems.ts';
+import type { FoundModel, ModelRegistry } from './models/model-registry.ts';
 import { type Prompt, preparePrompts } from './prompt.ts';
 import { type RefusedRequest, refusedEventData } from './request-event.ts';
-import { randomHex } from './request-id.ts';
-import type { SinkFlusher } from './sink-flusher.ts';
-import { SseSink } from './sse-sink.ts';
 
 export type AnswerKind = 'chat' | 'completion';
 

@@ -3,9 +3,9 @@ import { candidateSeed, type GenerationParams, StopMatcher } from '@busbar/opena
 import type { Sampling, StreamDelta } from '@busbar/protocol';
 import type { Detokenizer } from '@busbar/tokenizer';
 import type { Generation } from './generation.ts';
-import type { PrefillLeg } from './prefill-leg.ts';
 import type { Prompt } from './prompt.ts';
-import type { StreamOwner } from './stream-owner.ts';
+import type { StreamOwner } from './streams/stream-owner.ts';
+import type { PrefillLeg } from './work/prefill-leg.ts';
 
 /** Where a candidate runs, or is about to. */
 export interface Placement {

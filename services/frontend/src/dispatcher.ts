@@ -1,23 +1,23 @@
 import type { AppError } from '@busbar/base';
 import { limit, type Outcome } from '@busbar/protocol';
 import type { ServiceContext } from '@busbar/service';
-import { Bookings, type Place } from './bookings.ts';
 import type { Candidate, Placement } from './candidate.ts';
-import { DecisionHoldings } from './decision-holdings.ts';
 import { blamesKv, isRefusal, isUntouched } from './engine-error.ts';
 import { FrontendError, toAppError } from './errors.ts';
 import type { Generation, GenerationHost } from './generation.ts';
-import { HeldTeller } from './held-teller.ts';
-import { LifePublisher } from './life-publisher.ts';
 import type { FrontendMetrics } from './metrics.ts';
-import { repeatAfterOutages } from './outage-repeats.ts';
-import { PlacementClient } from './placement-client.ts';
+import { Bookings, type Place } from './placement/bookings.ts';
+import { DecisionHoldings } from './placement/decision-holdings.ts';
+import { HeldTeller } from './placement/held-teller.ts';
+import { LifePublisher } from './placement/life-publisher.ts';
+import { PlacementClient } from './placement/placement-client.ts';
 import { requestEventData } from './request-event.ts';
-import { SplitRunner } from './split-runner.ts';
-import { Streams } from './streams.ts';
-import { decodeHeader } from './work-header.ts';
-import { type OutgoingWork, WorkSender } from './work-sender.ts';
-import { WorkerWatch } from './worker-watch.ts';
+import { Streams } from './streams/streams.ts';
+import { WorkerWatch } from './streams/worker-watch.ts';
+import { repeatAfterOutages } from './work/outage-repeats.ts';
+import { SplitRunner } from './work/split-runner.ts';
+import { decodeHeader } from './work/work-header.ts';
+import { type OutgoingWork, WorkSender } from './work/work-sender.ts';
 
 /** What the stack has, as far as it bears on placing requests. */
 export interface StackView {

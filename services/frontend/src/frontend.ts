@@ -4,13 +4,18 @@ import { AnswerHandler, type AnswerKind } from './answer-handler.ts';
 import type { FrontendConfig } from './config.ts';
 import { Degradations } from './degradations.ts';
 import { Dispatcher } from './dispatcher.ts';
-import { type HttpServer, type RouteHandler, type Routes, startHttpServer } from './http-server.ts';
-import { Instances } from './instances.ts';
+import {
+  type HttpServer,
+  type RouteHandler,
+  type Routes,
+  startHttpServer,
+} from './http/http-server.ts';
+import { SinkFlusher } from './http/sink-flusher.ts';
+import { StatusPages } from './http/status-pages.ts';
 import { createFrontendMetrics } from './metrics.ts';
-import type { LoadTokenizer } from './model-loader.ts';
-import { ModelRegistry } from './model-registry.ts';
-import { SinkFlusher } from './sink-flusher.ts';
-import { StatusPages } from './status-pages.ts';
+import { Instances } from './models/instances.ts';
+import type { LoadTokenizer } from './models/model-loader.ts';
+import { ModelRegistry } from './models/model-registry.ts';
 
 /** A running frontend; `url` is where its API listens. */
 export interface Frontend extends Service {

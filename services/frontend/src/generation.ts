@@ -4,9 +4,9 @@ import type { Outcome, StreamDelta } from '@busbar/protocol';
 import type { Tokenizer } from '@busbar/tokenizer';
 import { Candidate } from './candidate.ts';
 import { engineError } from './engine-error.ts';
-import { problemOf } from './error-response.ts';
+import { problemOf } from './http/error-response.ts';
+import type { AnswerSink } from './http/sink.ts';
 import type { Prompt } from './prompt.ts';
-import type { AnswerSink } from './sink.ts';
 
 /** What a generation needs of the machinery around it. */
 export interface GenerationHost {

@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import { MemoryNetwork } from '@busbar/bus';
 import type { RouteReply } from '@busbar/protocol';
 import { createSubjects, decodeCancel, limit } from '@busbar/protocol';
-import { DecisionHoldings } from './decision-holdings.ts';
+import { DecisionHoldings } from './placement/decision-holdings.ts';
 import { answerOf, type Script, until, withStack } from './scripted-stack.testing.ts';
-import { WorkSender } from './work-sender.ts';
+import { WorkSender } from './work/work-sender.ts';
 
 const nothing: Script = () => {};
 const PLACE = { kind: 'place', routerId: 'r', workerId: 'w', expectedCachedTokens: 0 } as const;

@@ -9,8 +9,8 @@ import {
 } from '@busbar/openai';
 import { type HashWords, limit } from '@busbar/protocol';
 import type { Tokenizer } from '@busbar/tokenizer';
-import type { ServedModel } from './model-loader.ts';
-import type { FoundModel } from './model-registry.ts';
+import type { ServedModel } from './models/model-loader.ts';
+import type { FoundModel } from './models/model-registry.ts';
 
 /** One prompt, ready for a worker. Its candidates share it. */
 export interface Prompt {

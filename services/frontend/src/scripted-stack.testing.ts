@@ -21,8 +21,8 @@ import {
   type WorkerInfo,
 } from '@busbar/protocol';
 import { createTestContext } from '@busbar/service/testing';
-import type { Place } from './bookings.ts';
 import { createFrontend, type Frontend, frontendConfigSchema } from './index.ts';
+import type { Place } from './placement/bookings.ts';
 import {
   byteTokenizer,
   EOS,

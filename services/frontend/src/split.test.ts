@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { LifeEvent } from '@busbar/protocol';
-import type { Place } from './bookings.ts';
+import type { Place } from './placement/bookings.ts';
 import { refuse, SplitStack } from './scripted-split.testing.ts';
 import { answerOf, eventsOf, type Script, until } from './scripted-stack.testing.ts';
 

@@ -59,7 +59,7 @@ export function instanceOf(
 }
 
 /** A worker that says what a test wants it to say. */
-export class FakeWorker {
+class FakeWorker {
   readonly id: string;
   epoch = 1;
   sequence = 0;

@@ -49,7 +49,11 @@ export function createSplitMetrics(registry: Registry): SplitMetrics {
 type LinkRow = readonly [name: string, help: string, read: (pair: PairView) => number];
 
 const OF_LINK: readonly LinkRow[] = [
-  ['bytes_per_ms', 'Rate that is predicted for the link', (pair) => pair.bytesPerMs],
+  [
+    'bytes_per_second',
+    'Rate that is predicted for the link',
+    (pair) => Math.round(pair.bytesPerMs * 1_000),
+  ],
   [
     'booked_bytes',
     'KV of placed requests that is not known to be there',

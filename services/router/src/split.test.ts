@@ -83,7 +83,7 @@ test('a prefill worker joins, its link is followed, and a request goes to both',
     const metrics = await context.registry.metrics();
     assert.match(metrics, /splits_total\{kind="whole",cause="no_prefill"[^}]*\} 1/);
     assert.match(metrics, /splits_total\{kind="split",cause="always"[^}]*\} 1/);
-    assert.match(metrics, /link_bytes_per_ms\{prefill="p1",decode="d1"[^}]*\} 77000/);
+    assert.match(metrics, /link_bytes_per_second\{prefill="p1",decode="d1"[^}]*\} 77000000/);
     assert.match(metrics, /transfer_observed_seconds_count(\{[^}]*\})? 1/);
     assert.match(metrics, /transfer_bytes_total(\{[^}]*\})? 320000/);
     const decisions = service.adminRoutes!['/decisions']!() as { split?: { reason: string } }[];

@@ -45,7 +45,7 @@ export async function startEngine(role: 'prefill' | 'decode', heard: KvHeard): P
 }
 
 /** Equal keys have equal prompts, so that one process can stage what the other fetches. */
-export function promptOf(key: number): Uint32Array {
+function promptOf(key: number): Uint32Array {
   return Uint32Array.from({ length: PROMPT_TOKENS }, (_, at) => key * 100_000 + at);
 }
 

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { describe, test } from 'node:test';
+import { until } from '../until.testing.ts';
 import { type FetchOptions, type FetchResult, fetchBlocks } from './fetch-blocks.ts';
-import { hashesOf, honestParts, OneStaged, until, withPeer, withServer } from './testing.ts';
+import { hashesOf, honestParts, OneStaged, withPeer, withServer } from './testing.ts';
 import { MAGIC, STATUS, writeHead } from './wire.ts';
 
 const HASHES = hashesOf(3);

@@ -3,9 +3,10 @@ import { connect, type Socket } from 'node:net';
 import { describe, test } from 'node:test';
 import { type FetchReport, LinkLedger } from '@busbar/links';
 import { limit } from '@busbar/protocol';
+import { until } from '../until.testing.ts';
 import { FetchPool } from './fetch-pool.ts';
 import { StagedStore } from './staged-store.ts';
-import { hashesOf, until, withPeer, withServer } from './testing.ts';
+import { hashesOf, withPeer, withServer } from './testing.ts';
 import { MAGIC, REQUEST, STATUS, writeHead } from './wire.ts';
 
 const clock = { monotonicMs: () => performance.now(), wallMs: () => Date.now() };

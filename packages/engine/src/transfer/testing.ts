@@ -11,14 +11,6 @@ export function hashesOf(blocks: number, salt = 0): Uint32Array {
   return Uint32Array.from({ length: blocks * 2 }, (_, at) => Math.imul(at + 1 + salt, 0x9e3779b1));
 }
 
-export async function until(what: string, holds: () => boolean): Promise<void> {
-  const deadline = performance.now() + 10_000;
-  while (!holds()) {
-    if (performance.now() > deadline) throw new Error(`waited too long for: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
-}
-
 /** One staged prompt "t" and how its fetches ended. */
 export class OneStaged implements StagedSource {
   readonly ends: string[] = [];

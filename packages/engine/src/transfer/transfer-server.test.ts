@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { describe, test } from 'node:test';
+import { until } from '../until.testing.ts';
 import { fetchBlocks } from './fetch-blocks.ts';
 import { probeLink } from './link-probe.ts';
-import { hashesOf, OneStaged, until, withPeer, withServer } from './testing.ts';
+import { hashesOf, OneStaged, withPeer, withServer } from './testing.ts';
 import {
   HEAD_BYTES,
   MAGIC,

@@ -1,8 +1,8 @@
-import { readErrorBody } from './answer.ts';
 import { readLoras } from './engine-facts.ts';
 import { VllmError } from './errors.ts';
 import { sumOf } from './prometheus-text.ts';
-import { requestBody, TOKEN_API_PATHS } from './request-body.ts';
+import { readErrorBody } from './serving/answer.ts';
+import { requestBody, TOKEN_API_PATHS } from './serving/request-body.ts';
 import type { Session } from './session.ts';
 import type { VllmHttp } from './vllm-http.ts';
 

@@ -1,9 +1,9 @@
 // An engine on a fake vLLM of its own, and a sink that remembers. Only tests import it.
-import assert from 'node:assert/strict';
 import { after } from 'node:test';
 import type { WorkerInfo } from '@busbar/protocol';
 import { request as contractRequest, prompt } from '../contract-recorder.ts';
 import type { Engine, EngineDelta, EngineRequest, EngineSink } from '../port.ts';
+import { until } from '../until.testing.ts';
 import { FakeVllm, type FakeVllmOptions } from './fake-vllm.testing.ts';
 import type { VllmEngineOptions } from './options.ts';
 import { createVllmEngine } from './vllm-engine.ts';
@@ -12,7 +12,6 @@ export { prompt };
 
 const clock = { monotonicMs: () => performance.now(), wallMs: () => Date.now() };
 const SIZES = { blockSize: 16, kvBlocks: 64, contextTokens: 512 };
-const WAIT_MS = 10_000;
 
 /** Fakes live as long as the tests of a file; engines are stopped by their tests. */
 const fakes: FakeVllm[] = [];
@@ -80,16 +79,8 @@ export class Heard implements EngineSink {
   }
 
   async end(key: number): Promise<EngineDelta> {
-    await until(() => this.of(key).some((delta) => delta.finish !== 'none'));
+    await until(`request ${key} ends`, () => this.of(key).some((delta) => delta.finish !== 'none'));
     return this.of(key).at(-1)!;
-  }
-}
-
-export async function until(holds: () => boolean): Promise<void> {
-  const deadline = performance.now() + WAIT_MS;
-  while (!holds()) {
-    assert.ok(performance.now() < deadline, `waited too long for ${String(holds)}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }
 

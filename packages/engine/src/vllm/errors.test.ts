@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readErrorBody } from './answer.ts';
 import { isRefusal, requestError } from './errors.ts';
+import { readErrorBody } from './serving/answer.ts';
 
 /** The body of vLLM's answer to a model that it does not have. */
 const noModel = (name: string): string =>

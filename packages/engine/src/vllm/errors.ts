@@ -1,6 +1,6 @@
 import { AppError, type ErrorKind } from '@busbar/base';
 import type { EngineDelta } from '../port.ts';
-import type { AnswerError } from './answer.ts';
+import type { AnswerError } from './serving/answer.ts';
 
 /** Why a vLLM cannot be used, or not go on. The message of a VllmError says it in a sentence. */
 export const VLLM_ERRORS = {

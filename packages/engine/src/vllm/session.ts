@@ -1,6 +1,5 @@
 import type { WorkerInfo } from '@busbar/protocol';
 import type { EngineSink } from '../port.ts';
-import type { GroupChild } from './child-process.ts';
 import { type EngineFacts, readEngineFacts, unknownVersion } from './engine-facts.ts';
 import { VllmError } from './errors.ts';
 import {
@@ -10,15 +9,16 @@ import {
   type KvEventsProblem,
   parseEventSources,
 } from './kv-events/index.ts';
-import { type Launched, launchVllm, type Report, waitHealthy } from './launch.ts';
 import {
   VLLM_DEFAULTS,
   type VllmAttach,
   type VllmEngineOptions,
   type VllmSpawn,
 } from './options.ts';
-import { TOKEN_API_PATHS, type TokenApi } from './request-body.ts';
-import { closedTokenApi, flagValue } from './serve-args.ts';
+import { TOKEN_API_PATHS, type TokenApi } from './serving/request-body.ts';
+import type { GroupChild } from './start/child-process.ts';
+import { type Launched, launchVllm, type Report, waitHealthy } from './start/launch.ts';
+import { closedTokenApi, flagValue } from './start/serve-args.ts';
 import { VllmHttp } from './vllm-http.ts';
 import { workerInfoOf } from './worker-info.ts';
 
@@ -96,7 +96,7 @@ class Opening {
     );
     if (engine.kind === 'attach') await this.#attachKv(http, engine, facts);
     this.#kv?.expectBlocks(facts.blockSize, facts.kvBlocks);
-    const tokenApi = await this.#probeTokenApi(http);
+    const tokenApi = await this.#findTokenApi(http);
     const info = await workerInfoOf({ ...options, kvEvents: this.#kv !== undefined }, facts, {
       sideChannelPort: this.#launched?.sideChannelPort ?? options.transfer?.port ?? 0,
       engineId: this.#launched?.engineId ?? options.transfer?.engineId,
@@ -189,7 +189,7 @@ class Opening {
   }
 
   /** From 0.30 the token route is closed without --enable-scale-out; before 0.11 there is none. */
-  async #probeTokenApi(http: VllmHttp): Promise<TokenApi> {
+  async #findTokenApi(http: VllmHttp): Promise<TokenApi> {
     // An empty prompt is refused behind the route, so that nothing is computed.
     const { status } = await http.exchange('POST', TOKEN_API_PATHS.generate, { token_ids: [] });
     if (status === 403) {

@@ -3,13 +3,13 @@ import { describe, test } from 'node:test';
 import { parseTransferParams, type TransferParams } from '@busbar/protocol';
 import { transferContract } from '../contract.ts';
 import type { EngineRequest } from '../port.ts';
+import { until } from '../until.testing.ts';
 import {
   Heard,
   optionsFor,
   prompt,
   request,
   startFake,
-  until,
   withEngine,
 } from './engine-harness.testing.ts';
 import type { FakeVllm } from './fake-vllm.testing.ts';
@@ -226,7 +226,7 @@ describe('both legs of a split request', () => {
     engine.submit(request(1, { stageKv: { transferId: 't1' } }));
     await heard.end(1);
     fake.loseKv();
-    await until(() => heard.said.length === 1);
+    await until('the fetch is told', () => heard.said.length === 1);
     assert.deepEqual(heard.said, ['staged 1 fetched']);
     await engine.stop();
   });
@@ -251,7 +251,7 @@ describe('both legs of a split request', () => {
         assert.deepEqual(heard.said.splice(0), ['staged 3 fetched'], 'whoever knows it says so');
         fake.staged.delete('generate-tokens-3');
         assert.equal(engine.load().stagedBlocks, 6);
-        await until(() => heard.said.length === 2);
+        await until('both ends are told', () => heard.said.length === 2);
         assert.deepEqual(heard.said, ['staged 1 expired', 'staged 2 fetched']);
         assert.equal(engine.load().stagedBlocks, 0);
       },

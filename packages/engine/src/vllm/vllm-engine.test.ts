@@ -5,13 +5,13 @@ import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { z } from 'zod';
 import { engineContract } from '../contract.ts';
+import { until } from '../until.testing.ts';
 import {
   Heard,
   optionsFor,
   prompt,
   request,
   startFake,
-  until,
   withEngine,
 } from './engine-harness.testing.ts';
 import type { FakeVllm } from './fake-vllm.testing.ts';
@@ -263,9 +263,9 @@ describe('a vLLM that misbehaves', () => {
     withEngine(async (engine, heard, fake) => {
       fake.next = { kind: 'hang' };
       engine.submit(request(1));
-      await until(() => fake.bodies.length === 1);
+      await until('the request is there', () => fake.bodies.length === 1);
       await fake.close();
-      await until(() => heard.said.length > 0);
+      await until('the fault is told', () => heard.said.length > 0);
       assert.equal((await heard.end(1)).error?.retryable, true);
       assert.match(heard.said[0] ?? '', /^fault .*does not answer any more/);
       assert.equal(engine.submit(request(2)).kind, 'refused');
@@ -278,7 +278,7 @@ describe('a vLLM that misbehaves', () => {
         fake.blockSize = blockSize;
         fake.next = { kind: 'die' };
         engine.submit(request(1));
-        await until(() => heard.said.length > 0);
+        await until('what came back is told', () => heard.said.length > 0);
         const expected = blockSize === 16 ? /^reset$/ : /^fault .*blockSize 16 is now 32/;
         assert.match(heard.said[0] ?? '', expected);
       });
@@ -301,7 +301,7 @@ describe('a vLLM that misbehaves', () => {
       engine.submit(request(key));
       await heard.end(key);
     }
-    await until(() => heard.said.length > 0);
+    await until('the fault is told', () => heard.said.length > 0);
     assert.match(heard.said[0] ?? '', /^fault .*blockSize 16 is now 32/);
     await engine.stop();
   });
@@ -317,7 +317,7 @@ describe('a vLLM that misbehaves', () => {
         fake[name] = value;
         fake.next = { kind: 'die' };
         engine.submit(request(1));
-        await until(() => heard.said.length > 0);
+        await until('the fault is told', () => heard.said.length > 0);
         assert.match(heard.said[0] ?? '', new RegExp(`^fault .*${name} .+ is now ${value}`));
       });
     }

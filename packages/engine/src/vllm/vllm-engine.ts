@@ -2,7 +2,6 @@ import { messageOf } from '@busbar/base';
 import type { WorkerInfo } from '@busbar/protocol';
 import { refuse } from '../admission.ts';
 import type { Engine, EngineLoad, EngineRequest, EngineSink, SubmitResult } from '../port.ts';
-import type { ChildEnd } from './child-process.ts';
 import {
   isReachable,
   loadLora,
@@ -17,11 +16,12 @@ import {
 import { readEngineFacts } from './engine-facts.ts';
 import { VllmError } from './errors.ts';
 import type { KvEventsProblem } from './kv-events/index.ts';
-import { LoadMeter } from './load-meter.ts';
 import type { VllmEngineOptions } from './options.ts';
-import { hasFlag } from './serve-args.ts';
-import { Serving } from './serving.ts';
+import { LoadMeter } from './serving/load-meter.ts';
+import { Serving } from './serving/serving.ts';
 import { openSession, type Session } from './session.ts';
+import type { ChildEnd } from './start/child-process.ts';
+import { hasFlag } from './start/serve-args.ts';
 import { changedFacts } from './worker-info.ts';
 
 const NOT_RUNNING = refuse('WORKER_FAULT', 'the engine does not run');

@@ -1,8 +1,8 @@
 import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http';
 import { messageOf } from '@busbar/base';
 import type { z } from 'zod';
-import { readErrorBody } from './answer.ts';
 import { VllmError } from './errors.ts';
+import { readErrorBody } from './serving/answer.ts';
 
 /** uvicorn closes idle connections after five seconds; ours go first, so that no request meets the closing. */
 const IDLE_SOCKET_MS = 3_000;

@@ -3,7 +3,7 @@ import type { EngineFacts } from './engine-facts.ts';
 import { VllmError } from './errors.ts';
 import { kvBytesPerToken, readModelConfig } from './kv-bytes.ts';
 import type { VllmEngineOptions, VllmTransfer } from './options.ts';
-import { connectorOf, flagValue, hasFlag } from './serve-args.ts';
+import { connectorOf, flagValue, hasFlag } from './start/serve-args.ts';
 
 /** vLLM's own default of --max-num-seqs; no route tells it. */
 const DEFAULT_MAX_RUNNING = 256;

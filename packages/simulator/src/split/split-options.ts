@@ -27,7 +27,7 @@ export const SPLIT_FLAGS = {
 
 type Values = { [flag in keyof typeof SPLIT_FLAGS]?: string | undefined };
 
-export const DEFAULT_LINK_GBITS: readonly number[] = [1, 10, 25, 100, 400];
+const DEFAULT_LINK_GBITS: readonly number[] = [1, 10, 25, 100, 400];
 
 /** The flags of prefill workers; undefined without `--prefill`. Throws `SIMULATOR_USAGE`. */
 export function parseSplit(values: Values): SplitOptions | undefined {

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, messageOf, type Rng } from '@busbar/base';
 import type { LinkProbe, ProbeOptions } from '@busbar/engine';
+import { retryAfterMs } from './retry.ts';
 
 export type ProbeLink = (endpoint: string, options: ProbeOptions) => Promise<LinkProbe>;
 
@@ -16,8 +17,6 @@ const JITTER_MS = 500;
 /** A link of which nothing was heard for so long is asked again. */
 const IDLE_MS = 180_000;
 const LOOK_EVERY_MS = 30_000;
-/** After a probe that failed; the last one stays. */
-const RETRY_MS = [1_000, 5_000, 30_000, 120_000];
 
 export interface LinkProberOptions {
   probe: ProbeLink;
@@ -107,9 +106,7 @@ export class LinkProber {
       target.dueMs = nowMs() + IDLE_MS + rng.int(JITTER_MS);
       if (isWanted()) onResult(target.id, result);
     } catch (error) {
-      const retryMs = RETRY_MS[Math.min(target.failures, RETRY_MS.length - 1)] ?? IDLE_MS;
-      target.failures++;
-      target.dueMs = nowMs() + retryMs + rng.int(JITTER_MS);
+      target.dueMs = nowMs() + retryAfterMs(++target.failures) + rng.int(JITTER_MS);
       // A server that has no room for a probe is there, and so is the link.
       const isBusy = error instanceof AppError && error.code === 'TRANSFER_BUSY';
       if (isWanted() && !isBusy) onFailure(target.id, messageOf(error));

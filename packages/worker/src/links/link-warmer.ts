@@ -1,5 +1,6 @@
 import { messageOf, type Rng } from '@busbar/base';
 import type { Peer } from './peer-watch.ts';
+import { retryAfterMs } from './retry.ts';
 import type { WarmUpLink } from './warm-up.ts';
 
 /** The first connection of two engines takes half a minute on a busy machine. */
@@ -7,8 +8,6 @@ const WARM_UP_MS = 60_000;
 /** Both sides are ready a moment after they are seen; many decode workers see a new prefill worker in the same moment. */
 const FIRST_MS = 500;
 const JITTER_MS = 500;
-/** After one that failed; the last one stays. What an engine began goes on meanwhile, so that the next try is often quick. */
-const RETRY_MS = [1_000, 5_000, 30_000, 120_000];
 
 export interface LinkWarmerOptions {
   warmUp: WarmUpLink;
@@ -76,7 +75,8 @@ export class LinkWarmer {
     } catch (error) {
       if (!this.#isWanted(peer)) return;
       onFailure(peer.id, messageOf(error));
-      this.#later(peer, failures + 1, RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]!);
+      // What an engine began goes on meanwhile, so that the next try is often quick.
+      this.#later(peer, failures + 1, retryAfterMs(failures + 1));
     }
   }
 

@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
+import { until } from '../../until.testing.ts';
 import {
   FakePublisher,
   type FakePublisherOptions,
@@ -14,8 +14,6 @@ import {
 import { createKvEvents, parseEventSources } from './index.ts';
 import type { KvEvents, KvEventsConfig, KvEventsOptions, KvEventsProblem } from './port.ts';
 import { chains, RouterView, toBigInts } from './router-view.testing.ts';
-
-const LIMIT_MS = 20_000;
 
 interface Listening {
   events: KvEvents;
@@ -64,14 +62,6 @@ function localAddresses(t: TestContext): { endpoint: string; replayEndpoint: str
   const directory = mkdtempSync(join(tmpdir(), 'kv-'));
   t.after(() => rmSync(directory, { recursive: true, force: true }));
   return { endpoint: `ipc://${directory}/e`, replayEndpoint: `ipc://${directory}/r` };
-}
-
-async function until(what: string, isSo: () => boolean): Promise<void> {
-  const deadlineMs = performance.now() + LIMIT_MS;
-  while (!isSo()) {
-    assert.ok(performance.now() < deadlineMs, `not within ${LIMIT_MS} ms: ${what}`);
-    await sleep(5);
-  }
 }
 
 function untilKnown(view: RouterView, expected: Set<bigint>, dpRank = 0): Promise<void> {

@@ -11,7 +11,7 @@ const PREFIX_KINDS: ReadonlySet<string> = new Set([
 ]);
 
 /** About 400 MB, at 190 bytes a block. An engine that seems to hold more is miscounted, since removals were lost. */
-export const MAX_RANK_BLOCKS = 2_097_152;
+const MAX_RANK_BLOCKS = 2_097_152;
 
 export interface TierChanges {
   tier: Tier;
