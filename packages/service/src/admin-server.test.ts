@@ -96,6 +96,19 @@ test('a port in use is a sentence', async () => {
   });
 });
 
+test('an address of another machine is a sentence with the variable of the address', async () => {
+  await assert.rejects(
+    startAdminServer({
+      host: '192.0.2.1',
+      port: 0,
+      registry: createRegistry({ role: 'router', id: 'router-1' }),
+      readiness: () => summarize(WHO, []),
+      routes: () => ({}),
+    }),
+    /192\.0\.2\.1 is no address of this machine; choose another with BUSBAR_ADMIN_HOST/,
+  );
+});
+
 test('an action takes JSON of its shape and nothing else', async () => {
   await withServer([], async ({ url }) => {
     const post = async (path: string, body: string, type = 'application/json') => {

@@ -56,7 +56,8 @@ export async function startAdminServer(options: AdminOptions): Promise<AdminServ
 function listen(server: Server, { host, port }: AdminOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
-      const fault = { what: 'Admin port', host, port, variable: 'BUSBAR_ADMIN_PORT' };
+      const variables = { variable: 'BUSBAR_ADMIN_PORT', hostVariable: 'BUSBAR_ADMIN_HOST' };
+      const fault = { what: 'Admin port', host, port, ...variables };
       reject(portError(error, { ...fault, code: 'SERVICE_ADMIN_PORT' }));
     });
     server.listen(port, host, () => resolve());
