@@ -74,7 +74,7 @@ export async function createWorkerService(
         },
       ],
       adminRoutes: links === undefined ? {} : { '/links': () => links.view() },
-      adminActions: createAdminActions(engine, worker),
+      adminActions: createAdminActions(engine, worker, log),
       metricsText: createEngineMetrics(context, engine),
       stopMs: setup.stopMs + STOP_REST_MS,
       drain: async (signal) => {
