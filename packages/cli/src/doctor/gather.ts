@@ -59,6 +59,7 @@ export async function gatherFacts({ target, url, env, signal }: GatherInput): Pr
       readiness: await readAll(live, '/ready', (body) => readinessSchema.parse(body)),
       routerWorkers: await readRouters(live, '/workers', (body) => routerWorkersSchema.parse(body)),
       routerLinks: await readRouters(live, '/links', (body) => routerLinksSchema.parse(body)),
+      probeUrl,
       probe: seen.probe,
       heardBatches: seen.heardBatches,
       storedAfter: new Map(

@@ -161,7 +161,9 @@ test('a resend that misses fails, unless the policy does not look at prefixes', 
   const probe = { promptTokens: 600, cachedTokens: [0, 0, 0, 16], ttftMs: [90, 90, 90, 90] };
   assert.equal(bad({ probe })[0]?.verdict, 'fail');
   assert.equal(bad({ probe, policy: 'round-robin' })[0]?.verdict, 'warn');
-  assert.equal(bad({ probe: { error: '503: no worker' } })[0]?.detail, '503: no worker');
+  const [failed] = bad({ probe: { error: '503: no worker' }, probeUrl: 'http://other:1' });
+  assert.equal(failed?.detail, '503: no worker');
+  assert.match(failed.advice ?? '', /^the API at http:\/\/other:1 must answer/);
 });
 
 test('a context that the probe does not fit into is told as that, and is no silent API', () => {
