@@ -78,6 +78,13 @@ export function viewStack(
   };
 }
 
+const LOOPBACK = /^(127\.|localhost$|\[::1\]$)/;
+
+/** True for a process of another machine whose admin port listens on loopback there: the same address means something else here. */
+export function isAdminHidden({ host, adminUrl }: ProcessView): boolean {
+  return host !== undefined && adminUrl !== undefined && LOOPBACK.test(new URL(adminUrl).hostname);
+}
+
 function viewManaged(
   entry: StackProcess,
   runs: boolean,

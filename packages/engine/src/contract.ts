@@ -228,7 +228,7 @@ function cacheTests(withEngine: WithEngine, traits: ContractTraits): void {
       if (traits.kvBeforeTokens) assert.equal(seen.order[0], 'kv');
       assert.ok(seen.blocks.size > 0 && seen.blocks.size <= OPTIONS.kvBlocks);
       assert.ok(engine.load().storedBlocksTotal > OPTIONS.kvBlocks, 'blocks were evicted');
-      engine.resetCache();
+      await engine.resetCache();
       await seen.until('an empty cache', () => seen.blocks.size === 0 && same());
     }));
 

@@ -128,9 +128,10 @@ class MockEngine implements Engine {
     return [{ dpRank: 0, tier: 'device', hashes: this.#mocker.blocks() }];
   }
 
-  resetCache(): void {
+  resetCache(): Promise<void> {
     this.#mocker.resetCache();
     this.#wake();
+    return Promise.resolve();
   }
 
   async stop(): Promise<void> {

@@ -109,8 +109,8 @@ export interface Engine {
   load(): EngineLoad;
   /** Hashes of all reusable blocks of each rank and tier, parents before children where the engine knows them. */
   blocks(): { dpRank: number; tier: Tier; hashes: Uint32Array }[];
-  /** Drops the reusable blocks that no running sequence uses, and says so by KV events. */
-  resetCache(): void;
+  /** Drops the reusable blocks that no running sequence uses, and says so by KV events. Rejects with the engine's own sentence. */
+  resetCache(): Promise<void>;
   /** The engine's own metrics as Prometheus text, where it has any. */
   metricsText?(): Promise<string>;
   /** Adapters; the new list comes by `onInfo`. Rejects with the engine's own sentence. */

@@ -30,6 +30,8 @@ export class TruthLedger {
   /** Stored blocks at the last heartbeat that had an event before it. */
   #storedAtEvent = -1;
   #sawEvent = false;
+  /** Blocks that events told of and heartbeats did not count yet: some engines count those of a request at its end. */
+  #aheadBlocks = 0;
   /** Heartbeats since the event that is missing was due. */
   #beats = 0;
   #samples = 0;
@@ -45,24 +47,28 @@ export class TruthLedger {
     return this.#missingSinceMs < 0 ? undefined : this.#missingSinceMs + graceMs;
   }
 
-  onEvent(nowMs: number): void {
+  /** An event came; `storedBlocks` are new by it. */
+  onEvent(storedBlocks: number, nowMs: number): void {
     this.isConfirmed = true;
+    this.#aheadBlocks += storedBlocks;
     this.#lastEventMs = nowMs;
     this.#missingSinceMs = -1;
     this.#sawEvent = true;
   }
 
-  /** The engine counts the blocks it stored; growth without any event is evidence. */
+  /** The engine counts the blocks it stored; growth that no event told of, then or before, is evidence. */
   onLoad(load: WorkerLoad, nowMs: number): void {
     this.#beats++;
     const total = load.storedBlocksTotal;
-    if (this.#sawEvent || this.#storedAtEvent < 0 || total < this.#storedAtEvent) {
+    const isNew = this.#storedAtEvent < 0 || total < this.#storedAtEvent;
+    const grown = isNew ? 0 : total - this.#storedAtEvent;
+    const wasTold = this.#sawEvent || this.#aheadBlocks > 0;
+    // What is told and not counted belongs to requests that run.
+    this.#aheadBlocks = Math.min(Math.max(0, this.#aheadBlocks - grown), load.activeBlocks);
+    if (isNew || wasTold) {
       this.#storedAtEvent = total;
       this.#sawEvent = false;
-      return;
-    }
-    const grown = total - this.#storedAtEvent;
-    if (grown > 0) this.#miss(`its engine stored ${grown} blocks`, nowMs);
+    } else if (grown > 0) this.#miss(`its engine stored ${grown} blocks`, nowMs);
   }
 
   /** A prefill that began at `bookedMs` ended and must have stored `blocks` blocks. */

@@ -77,7 +77,7 @@ export class KvIngest {
     const verdict = stream.accept(batch);
     if (verdict === 'drop') return;
     const wasConfirmed = truth.isConfirmed;
-    truth.onEvent(nowMs);
+    truth.onEvent(storedBlocks(batch), nowMs);
     if (!wasConfirmed) row.refreshOwners();
     if (verdict === 'restart') {
       this.#forgetCache(row);
@@ -92,7 +92,7 @@ export class KvIngest {
       row.stream.restart(batch.epoch);
       this.#forgetCache(row);
     }
-    row.truth.onEvent(nowMs);
+    row.truth.onEvent(storedBlocks(batch), nowMs);
     if (row.truth.isFinal || nowMs < row.truth.retryAtMs) return;
     this.#sync(row, 'gap', nowMs, effects);
   }
@@ -267,4 +267,11 @@ export class KvIngest {
     }
     return false;
   }
+}
+
+/** A hash is two words. */
+function storedBlocks({ changes }: KvBatch): number {
+  let words = 0;
+  for (const change of changes) if (change.kind === 'stored') words += change.hashes.length;
+  return words / 2;
 }

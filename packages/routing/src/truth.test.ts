@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import type { WorkerLoad } from '@busbar/protocol';
 import { Bench, branch, chain, stored, truthsOf } from './testing.ts';
 
 const HOUR = 3_600_000;
@@ -83,6 +84,28 @@ suite('a worker without KV events', () => {
       bench.load('w1', { storedBlocksTotal: 10, kvSequence: 1 });
     }
     assert.equal(bench.view('w1').truth, 'events');
+  });
+
+  test('is not demoted when its engine counts at the end what events told of while the request ran', () => {
+    const bench = new Bench({ eventGraceMs: 2_000 });
+    bench.join('w1');
+    bench.load('w1');
+    for (let block = 1; block <= 10; block++) {
+      bench.nowMs += 300;
+      bench.kv('w1', block, [stored(chain(`a${block}`, 1))]);
+      for (let beat = 0; beat < 2; beat++) {
+        bench.nowMs += 100;
+        bench.load('w1', { kvSequence: block, activeBlocks: block + 1 });
+      }
+    }
+    const counted = { kvSequence: 10, storedBlocksTotal: 10 };
+    const beat = (load: Partial<WorkerLoad>): string[] => {
+      bench.nowMs += 100;
+      return truthsOf(bench.load('w1', load));
+    };
+    for (let i = 0; i < 100; i++) assert.deepEqual(beat(counted), []);
+    const silent = Array.from({ length: 40 }, () => beat({ ...counted, storedBlocksTotal: 12 }));
+    assert.deepEqual(silent.flat(), ['w1 events to approximate'], 'what no event tells is missed');
   });
 
   test('that announces it is demoted at once, with the reason', () => {

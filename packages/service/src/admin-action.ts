@@ -55,11 +55,16 @@ export async function runAction(
 
 function sendFailure(response: ServerResponse, error: unknown): void {
   if (error instanceof z.ZodError) {
-    sendJson(response, 400, { status: 'error', message: z.prettifyError(error) });
+    sendJson(response, 400, { status: 'error', message: problemsOf(error) });
   } else if (error instanceof AppError) {
     const { code, message, retryable } = error;
     sendJson(response, retryable ? 503 : 409, { status: 'error', code, message });
   } else sendJson(response, 500, { status: 'error', message: messageOf(error) });
+}
+
+/** `name: Invalid input: expected string, received undefined`, joined on one line. */
+function problemsOf({ issues }: z.ZodError): string {
+  return issues.map(({ path, message }) => [...path, message].join(': ')).join('; ');
 }
 
 /** The rest of the body is not read: the connection ends with the answer. */

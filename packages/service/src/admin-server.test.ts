@@ -96,6 +96,19 @@ test('a port in use is a sentence', async () => {
   });
 });
 
+test('an address of another machine is a sentence with the variable of the address', async () => {
+  await assert.rejects(
+    startAdminServer({
+      host: '192.0.2.1',
+      port: 0,
+      registry: createRegistry({ role: 'router', id: 'router-1' }),
+      readiness: () => summarize(WHO, []),
+      routes: () => ({}),
+    }),
+    /192\.0\.2\.1 is no address of this machine; choose another with BUSBAR_ADMIN_HOST/,
+  );
+});
+
 test('an action takes JSON of its shape and nothing else', async () => {
   await withServer([], async ({ url }) => {
     const post = async (path: string, body: string, type = 'application/json') => {
@@ -109,8 +122,16 @@ test('an action takes JSON of its shape and nothing else', async () => {
     });
     assert.equal((await post('/double', '{"value":21}', 'text/plain')).status, 415);
     assert.equal((await post('/double', '{"value":')).status, 400);
-    assert.match((await post('/double', '{"value":"x"}')).body, /at value/);
-    assert.equal((await post('/double', '{"value":1,"other":2}')).status, 400);
+    assert.deepEqual(JSON.parse((await post('/double', '{"value":"x"}')).body), {
+      status: 'error',
+      message: 'value: Invalid input: expected number, received string',
+    });
+    const other = await post('/double', '{"value":1,"other":2}');
+    assert.equal(other.status, 400);
+    assert.deepEqual(JSON.parse(other.body), {
+      status: 'error',
+      message: 'Unrecognized key: "other"',
+    });
     assert.equal((await post('/double', `{"value":1${' '.repeat(70_000)}}`)).status, 413);
     const refused = await post('/refused', '');
     assert.equal(refused.status, 409);
@@ -121,7 +142,9 @@ test('an action takes JSON of its shape and nothing else', async () => {
     });
     const got = await fetch(`${url}/double`);
     assert.deepEqual([got.status, got.headers.get('allow')], [405, 'POST']);
-    assert.equal((await post('/nowhere', '{}')).status, 405);
+    const nowhere = await post('/nowhere', '{}');
+    assert.equal(nowhere.status, 404);
+    assert.match(nowhere.body, /\/metrics, \/workers, \/broken, POST \/double, POST \/refused/);
   });
 });
 

@@ -9,6 +9,8 @@ import { sendJson } from './send-json.ts';
 
 const MAX_CONNECTIONS = 128;
 const REQUEST_TIMEOUT_MS = 10_000;
+/** Paths of every admin server, which GET and HEAD read. */
+const BUILT_IN: readonly string[] = ['/live', '/ready', '/health', '/metrics'];
 
 export interface AdminOptions {
   host: string;
@@ -54,7 +56,8 @@ export async function startAdminServer(options: AdminOptions): Promise<AdminServ
 function listen(server: Server, { host, port }: AdminOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
-      const fault = { what: 'Admin port', host, port, variable: 'BUSBAR_ADMIN_PORT' };
+      const variables = { variable: 'BUSBAR_ADMIN_PORT', hostVariable: 'BUSBAR_ADMIN_HOST' };
+      const fault = { what: 'Admin port', host, port, ...variables };
       reject(portError(error, { ...fault, code: 'SERVICE_ADMIN_PORT' }));
     });
     server.listen(port, host, () => resolve());
@@ -74,6 +77,14 @@ async function answer(
     response.setHeader('allow', 'POST');
     return sendJson(response, 405, { status: 'error', message: 'only POST' });
   }
+  const routes = options.routes();
+  const isKnown = BUILT_IN.includes(path) || Object.hasOwn(routes, path);
+  if (!isKnown) {
+    const paths = [...BUILT_IN, ...Object.keys(routes)];
+    const posts = Object.keys(actions).map((name) => `POST ${name}`);
+    const message = `no such path; there are ${[...paths, ...posts].join(', ')}`;
+    return sendJson(response, 404, { status: 'error', message });
+  }
   if (request.method !== 'GET' && request.method !== 'HEAD') {
     response.setHeader('allow', 'GET, HEAD');
     return sendJson(response, 405, { status: 'error', message: 'only GET and HEAD' });
@@ -91,19 +102,5 @@ async function answer(
     response.end(more === '' ? own : `${own}\n${more}`);
     return;
   }
-  const routes = options.routes();
-  const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
-  if (route !== undefined) return sendJson(response, 200, route());
-  const paths = [
-    '/live',
-    '/ready',
-    '/health',
-    '/metrics',
-    ...Object.keys(routes),
-    ...Object.keys(actions),
-  ];
-  sendJson(response, 404, {
-    status: 'error',
-    message: `no such path; there are ${paths.join(', ')}`,
-  });
+  sendJson(response, 200, routes[path]?.());
 }

@@ -1,13 +1,22 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Engine } from '@busbar/engine';
+import type { Logger } from '@busbar/telemetry';
 import { createAdminActions } from './admin-actions.ts';
 import type { Worker } from './worker.ts';
 
 /** An engine and a worker that only write down what is asked of them. */
 function scripted(more: Partial<Engine> = {}) {
   const calls: string[] = [];
-  const engine = { resetCache: () => void calls.push('reset'), ...more } as unknown as Engine;
+  const logged: string[] = [];
+  const engine = {
+    resetCache: () => Promise.resolve(void calls.push('reset')),
+    ...more,
+  } as unknown as Engine;
+  const log = {
+    info: (fields: object, text: string) => void logged.push(`${text} ${JSON.stringify(fields)}`),
+    warn: (fields: object, text: string) => void logged.push(`${text} ${JSON.stringify(fields)}`),
+  } as unknown as Logger;
   const state = { running: 0, staged: 0 };
   const worker = {
     get running() {
@@ -20,7 +29,7 @@ function scripted(more: Partial<Engine> = {}) {
     resume: () => void calls.push('resume'),
     idle: () => Promise.resolve(),
   } as unknown as Worker;
-  return { calls, state, actions: () => createAdminActions(engine, worker) };
+  return { calls, logged, state, actions: () => createAdminActions(engine, worker, log) };
 }
 
 test('only what the engine can do is there', async () => {
@@ -41,6 +50,23 @@ test('adapters come and go by name; a body of another shape does nothing', async
     await assert.rejects(actions()['/lora/load']?.run(body) ?? Promise.resolve());
   }
   assert.deepEqual(calls, ['load a /adapters/a', 'unload a']);
+});
+
+test('what was done and what was refused is logged; a cache that the engine keeps is not called reset', async () => {
+  const { logged, actions } = scripted({
+    resetCache: () => Promise.reject(new Error('blocks are in use')),
+    loadLora: () => Promise.resolve(),
+    unloadLora: () => Promise.resolve(),
+  });
+  await actions()['/lora/load']?.run({ name: 'a', path: '/adapters/a' });
+  await assert.rejects(
+    actions()['/cache/reset']?.run({}) ?? Promise.resolve(),
+    /blocks are in use/,
+  );
+  assert.deepEqual(logged, [
+    'done by the admin port {"path":"/lora/load","body":{"name":"a","path":"/adapters/a"}}',
+    'refused on the admin port {"path":"/cache/reset","reason":"blocks are in use"}',
+  ]);
 });
 
 test('an engine sleeps only when nothing runs; until it wakes the worker takes nothing', async () => {

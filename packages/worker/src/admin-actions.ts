@@ -1,6 +1,7 @@
-import { AppError } from '@busbar/base';
+import { AppError, messageOf } from '@busbar/base';
 import type { Engine } from '@busbar/engine';
 import { type AdminAction, adminAction } from '@busbar/service';
+import type { Logger } from '@busbar/telemetry';
 import { z } from 'zod';
 import type { Worker } from './worker.ts';
 
@@ -17,12 +18,10 @@ const nothing = z.strictObject({});
 export function createAdminActions(
   engine: Engine,
   worker: Worker,
+  log: Logger,
 ): Readonly<Record<string, AdminAction>> {
   const actions: Record<string, AdminAction> = {
-    '/cache/reset': adminAction(nothing, () => {
-      engine.resetCache();
-      return Promise.resolve();
-    }),
+    '/cache/reset': adminAction(nothing, () => engine.resetCache()),
   };
   if (engine.loadLora !== undefined && engine.unloadLora !== undefined) {
     actions['/lora/load'] = adminAction(
@@ -41,7 +40,25 @@ export function createAdminActions(
       worker.resume();
     });
   }
-  return actions;
+  return Object.fromEntries(
+    Object.entries(actions).map(([path, action]) => [path, logged(path, action, log)]),
+  );
+}
+
+/** What a person changed has to be found again beside what it did to requests. */
+function logged(path: string, action: AdminAction, log: Logger): AdminAction {
+  return {
+    run: async (body) => {
+      try {
+        const answer = await action.run(body);
+        log.info({ path, body }, 'done by the admin port');
+        return answer;
+      } catch (error) {
+        log.warn({ path, reason: messageOf(error) }, 'refused on the admin port');
+        throw error;
+      }
+    },
+  };
 }
 
 /** Routers hear first that nothing can be placed here; what runs may end. */

@@ -84,7 +84,9 @@ class ScriptedEngine implements Engine {
   blocks(): [] {
     return [];
   }
-  resetCache(): void {}
+  resetCache(): Promise<void> {
+    return Promise.resolve();
+  }
   stop(): Promise<void> {
     return Promise.resolve();
   }

@@ -45,6 +45,18 @@ async function cards(context: TestContext): Promise<string[]> {
   });
 }
 
+test('an address for KV that is not of this machine is a sentence with the variable', async (t) => {
+  await assert.rejects(
+    start(t, new MemoryNetwork(), 'prefill', 'p1', { BUSBAR_TRANSFER_HOST: '192.0.2.1' }),
+    (error: unknown) =>
+      error instanceof ServiceError &&
+      error.code === 'SERVICE_PORT' &&
+      /^Port for KV: 192\.0\.2\.1 is no address of this machine; .*BUSBAR_TRANSFER_HOST/.test(
+        error.message,
+      ),
+  );
+});
+
 test('a prefill worker makes no model servable, and does not start against the card of the living', async (t) => {
   const network = new MemoryNetwork();
   const prefill = await start(t, network, 'prefill', 'p1');

@@ -22,7 +22,7 @@ import { createWorkerMetrics, type WorkerMetrics } from './metrics.ts';
 import { checkModelCard, publishModelCard, restoreModelCard } from './model-card.ts';
 import { setUpEngine } from './setup/engine-setup.ts';
 import type { Env } from './setup/port.ts';
-import { transferAddress, unreachableHint } from './setup/transfer-address.ts';
+import { asTransferError, transferAddress, unreachableHint } from './setup/transfer-address.ts';
 import { Worker } from './worker.ts';
 
 const EXPIRE_EVERY_MS = 2_000;
@@ -51,7 +51,9 @@ export async function createWorkerService(
     });
   });
   const closers = new Closers();
-  const started = await startEngine(engine, worker, context.stopping);
+  const started = await startEngine(engine, worker, context.stopping).catch((error: unknown) => {
+    throw asTransferError(error, config);
+  });
   closers.add(() => worker.stop());
   try {
     const { info, links } = await open({
@@ -72,7 +74,7 @@ export async function createWorkerService(
         },
       ],
       adminRoutes: links === undefined ? {} : { '/links': () => links.view() },
-      adminActions: createAdminActions(engine, worker),
+      adminActions: createAdminActions(engine, worker, log),
       metricsText: createEngineMetrics(context, engine),
       stopMs: setup.stopMs + STOP_REST_MS,
       drain: async (signal) => {
@@ -88,7 +90,7 @@ export async function createWorkerService(
     };
   } catch (error) {
     await closers.close();
-    throw error;
+    throw asTransferError(error, config);
   }
 }
 

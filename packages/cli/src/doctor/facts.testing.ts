@@ -99,6 +99,7 @@ export function facts(changes: Partial<Facts> = {}): Facts {
     ]),
     routerWorkers: new Map([['r', [workerSeen]]]),
     routerLinks: new Map(),
+    probeUrl: 'http://u',
     probe: { promptTokens: 600, cachedTokens: [0, 592], ttftMs: [90, 20] },
     heardBatches: new Map([['d', 2]]),
     storedAfter: new Map([['d', 137]]),

@@ -42,6 +42,8 @@ export interface Facts {
   routerWorkers: ReadonlyMap<string, readonly RouterWorker[]>;
   /** By router id. */
   routerLinks: ReadonlyMap<string, readonly RouterLink[]>;
+  /** HTTP API that was asked; undefined when none is known. */
+  probeUrl: string | undefined;
   /** `tooLong` when the API answered that the prompt does not fit into its model's context. */
   probe: Probe | { error: string } | { tooLong: string } | undefined;
   /** KV batches that were heard on the bus during the probe, by worker. */

@@ -8,7 +8,7 @@ import { type Cluster, observeCluster, readLinks } from '../cluster.ts';
 import type { Env } from '../context.ts';
 import { readNatsInfo } from '../nats/info.ts';
 import type { Target } from '../observe.ts';
-import { viewStack } from '../stack-view.ts';
+import { isAdminHidden, viewStack } from '../stack-view.ts';
 import { stackUrl } from '../state.ts';
 import type { Facts } from './facts.ts';
 import { readAll, readRouters } from './gather-admin.ts';
@@ -47,7 +47,7 @@ export async function gatherFacts({ target, url, env, signal }: GatherInput): Pr
   try {
     const seen = await lookAtBus(bus, target.namespace, probeUrl, patience, signal);
     const stack = viewStack(target.namespace, target.state, seen.after);
-    const live = stack.processes.filter((view) => view.adminUrl !== undefined);
+    const live = stack.processes.filter((view) => view.adminUrl && !isAdminHidden(view));
     return {
       namespace: target.namespace,
       natsUrl: target.natsUrl,
@@ -59,6 +59,7 @@ export async function gatherFacts({ target, url, env, signal }: GatherInput): Pr
       readiness: await readAll(live, '/ready', (body) => readinessSchema.parse(body)),
       routerWorkers: await readRouters(live, '/workers', (body) => routerWorkersSchema.parse(body)),
       routerLinks: await readRouters(live, '/links', (body) => routerLinksSchema.parse(body)),
+      probeUrl,
       probe: seen.probe,
       heardBatches: seen.heardBatches,
       storedAfter: new Map(

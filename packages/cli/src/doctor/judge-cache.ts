@@ -10,12 +10,12 @@ const PREFIX_POLICIES: readonly string[] = ['predictive', 'kv', 'approximate'];
 const COMPARABLE_MS = 40;
 
 /** Whether a prompt that is sent again hits, and is faster for it. */
-export function judgeProbe({ probe, policy, stack }: Facts): Finding[] {
+export function judgeProbe({ probe, probeUrl, policy }: Facts): Finding[] {
   const group = 'prefix cache';
   const name = 'same prompt sent again';
   if (probe === undefined) return [];
   if ('error' in probe) {
-    const advice = `the API at ${stack.url ?? 'the frontend'} must answer before anything else can be judged`;
+    const advice = `the API at ${probeUrl ?? 'the frontend'} must answer before anything else can be judged`;
     return [{ group, name, verdict: 'fail', detail: probe.error, advice }];
   }
   if ('tooLong' in probe) {

@@ -1,4 +1,5 @@
 import { commandFor } from '../context.ts';
+import { isAdminHidden } from '../stack-view.ts';
 import type { Facts } from './facts.ts';
 import type { Finding, Verdict } from './finding.ts';
 
@@ -20,6 +21,13 @@ export function judgeProcesses({ stack, cluster, readiness }: Facts): Finding[] 
     if (view.state === 'exited') return finding('fail', `pid ${view.pid} has ended`, log);
     if (cluster !== undefined && !cluster.instances.has(view.id)) {
       return finding('fail', `pid ${view.pid} runs and holds no lease`, log);
+    }
+    if (isAdminHidden(view)) {
+      return finding(
+        'warn',
+        `its lease on ${view.host} says ${view.state}; its admin port is on loopback there, so /ready was not asked`,
+        `set BUSBAR_ADMIN_HOST on ${view.host} to an address that this machine reaches`,
+      );
     }
     const body = readiness.get(view.id);
     if (body === undefined) return finding('fail', 'its admin port does not answer', log);

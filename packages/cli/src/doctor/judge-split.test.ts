@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { LinkRecord, TransferInfo, WorkerInfo } from '@busbar/protocol';
-import { decodeInfo, facts, instanceOf } from './facts.testing.ts';
+import { decodeInfo, facts, heartbeat, instanceOf } from './facts.testing.ts';
 import type { Facts } from './facts.ts';
 import { judge } from './judge.ts';
 
@@ -53,6 +53,22 @@ test('an equal pool on 1 Gbit/s does not pay: the link takes longer than the pre
     /^does not pay, because of 1,500 tokens: \d+ ms on d, 1\.\d s by p, of which 17\d MB at 0\.83 Gbit\/s = 1\.7 s on the link, and would pay on no link; /,
   );
   assert.match(text, /\(decode workers idle now\)$/);
+});
+
+test('a worker that has ended is no part of the sum while its lease still stands', () => {
+  const all = pools({ ...decode, role: 'prefill' }, [link(104_000)]);
+  all.cluster?.instances.set('e', instanceOf('decode', 'e', decode));
+  for (const id of ['d', 'e']) all.cluster?.loads.set(id, { ...heartbeat, running: 1 });
+  assert.match(said(all), /\(1 request runs on each now\)$/);
+  const { stack } = all;
+  const exited = { role: 'decode', id: 'd', pid: 2, state: 'exited', isManaged: true } as const;
+  const ended = { ...all, stack: { ...stack, processes: [...stack.processes, exited] } };
+  assert.match(said(ended), / ms on e, /);
+  const links = judge(ended).filter((finding) => finding.group === 'KV transfer');
+  assert.deepEqual(
+    links.map(({ name }) => name),
+    ['p → e'],
+  );
 });
 
 test('a pool that computes eight times faster pays on 400 Gbit/s', () => {

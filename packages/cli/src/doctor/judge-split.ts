@@ -65,7 +65,10 @@ function missing(split: SplitFacts, promptTokens: number, { isSplit }: SplitReco
 }
 
 function busy(running: number): string {
-  return running === 0 ? 'decode workers idle now' : `${count(running)} requests run on each now`;
+  if (running === 0) return 'decode workers idle now';
+  return running === 1
+    ? '1 request runs on each now'
+    : `${count(running)} requests run on each now`;
 }
 
 /** What a prefill worker like the first decode worker would change, and on which link. */

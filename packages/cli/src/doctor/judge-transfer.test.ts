@@ -106,6 +106,7 @@ test('a probed, an assumed and a failing link say so', () => {
   const failing = one([{ ...link, transfers: 3, failures: 2, lastFailure: 'connection refused' }]);
   assert.equal(failing.verdict, 'fail');
   assert.match(failing.detail, /2 of 5 transfers failed, the last: connection refused/);
+  assert.match(failing.advice ?? '', /the address that p gives \(BUSBAR_TRANSFER_HOST/);
   const once = one([{ ...link, failures: 1, lastFailure: 'reset' }]);
   assert.equal(once.verdict, 'warn');
   assert.match(once.detail, /1 failed, the last: reset/);

@@ -63,7 +63,7 @@ function judgePair(pair: PairView, split: SplitFacts, avoiders: readonly string[
       name,
       verdict: 'fail',
       detail: `${count(pair.failures)} of ${count(pair.failures + pair.transfers)} transfers failed, the last: ${pair.lastFailure ?? 'for a reason that was not told'}`,
-      advice: `look at the log of ${pair.decodeWorkerId}, and whether its machine reaches the transfer port of ${pair.prefillWorkerId}`,
+      advice: `look at the log of ${pair.decodeWorkerId}, and whether its machine reaches the address that ${pair.prefillWorkerId} gives (BUSBAR_TRANSFER_HOST, loopback by default)`,
     };
   }
   if (avoiders.length > 0) {

@@ -98,6 +98,24 @@ test('a process that ended, one without a lease, one that is not ready', () => {
   );
 });
 
+test('processes: one of another machine with its admin port on loopback is no fault', () => {
+  const { stack } = facts();
+  const elsewhere = (adminUrl: string): Partial<Facts> => ({
+    stack: {
+      ...stack,
+      processes: stack.processes.map((view) =>
+        view.id === 'd' ? { ...view, isManaged: false, host: 'gpu-1', adminUrl } : view,
+      ),
+    },
+    readiness: new Map([...facts().readiness].filter(([id]) => id !== 'd')),
+  });
+  const [hidden] = bad(elsewhere('http://127.0.0.1:4711'));
+  assert.equal(hidden?.verdict, 'warn');
+  assert.match(hidden.detail, /lease on gpu-1 says ready; its admin port is on loopback there/);
+  assert.match(hidden.advice ?? '', /BUSBAR_ADMIN_HOST on gpu-1/);
+  assert.equal(bad(elsewhere('http://10.0.0.1:4711'))[0]?.verdict, 'fail');
+});
+
 test('KV events: off, promised and not sent, never sent, not believed, not known', () => {
   const { cluster } = facts();
   const withInfo = (worker: WorkerInfo) => ({
@@ -115,6 +133,9 @@ test('KV events: off, promised and not sent, never sent, not believed, not known
   assert.match(off.detail, /without KV events/);
   assert.match(off.advice ?? '', /--no-kv-events/);
   assert.match(one({ heardBatches: new Map() }).detail, /stored 37 blocks .* sent no event/);
+  const busy = new Map([['d', { ...load, running: 1 }]]);
+  const before = { instances: cluster?.instances ?? new Map(), cards: [], loads: busy };
+  assert.deepEqual(bad({ heardBatches: new Map(), cluster: before }), []);
   const never = {
     instances: cluster?.instances ?? new Map(),
     cards: [],
@@ -140,7 +161,9 @@ test('a resend that misses fails, unless the policy does not look at prefixes', 
   const probe = { promptTokens: 600, cachedTokens: [0, 0, 0, 16], ttftMs: [90, 90, 90, 90] };
   assert.equal(bad({ probe })[0]?.verdict, 'fail');
   assert.equal(bad({ probe, policy: 'round-robin' })[0]?.verdict, 'warn');
-  assert.equal(bad({ probe: { error: '503: no worker' } })[0]?.detail, '503: no worker');
+  const [failed] = bad({ probe: { error: '503: no worker' }, probeUrl: 'http://other:1' });
+  assert.equal(failed?.detail, '503: no worker');
+  assert.match(failed.advice ?? '', /^the API at http:\/\/other:1 must answer/);
 });
 
 test('a context that the probe does not fit into is told as that, and is no silent API', () => {

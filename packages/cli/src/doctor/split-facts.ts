@@ -24,11 +24,14 @@ export const TYPICAL_PROMPT_TOKENS = 1_500;
 /** What a prompt that fills the context leaves of it for the answer. */
 const ANSWER_TOKENS = 64;
 
-/** The workers by model, those of models that somebody decodes. */
-export function modelsOf({ cluster, links }: Facts): SplitFacts[] {
+/** The workers by model, those of models that somebody decodes. One that has ended holds its lease for some seconds more. */
+export function modelsOf({ cluster, links, stack }: Facts): SplitFacts[] {
+  const ended = new Set(
+    stack.processes.filter(({ state }) => state === 'exited').map(({ id }) => id),
+  );
   const models = new Map<string, { decode: WorkerFact[]; prefill: WorkerFact[] }>();
   for (const { id, epoch, worker } of cluster?.instances.values() ?? []) {
-    if (worker === undefined) continue;
+    if (worker === undefined || ended.has(id)) continue;
     const pools = models.get(worker.model) ?? { decode: [], prefill: [] };
     pools[worker.role].push({ id, epoch, info: worker, load: cluster?.loads.get(id) });
     models.set(worker.model, pools);

@@ -14,15 +14,15 @@ const PAUSE_MS = 500;
 const INCARNATION = 'vllm:prompt_tokens_created';
 const EXPIRED_TOTAL = 'vllm:nixl_num_kv_expired_reqs_total';
 
-/** Sends a command. Rejects with VllmError, which quotes the engine. */
+/** Sends a command; resolves to its answer. Rejects with VllmError, which quotes the engine. */
 async function command(
   http: VllmHttp,
   path: string,
   body?: unknown,
   timeoutMs?: number,
-): Promise<void> {
+): Promise<string> {
   const { status, text } = await http.exchange('POST', path, body, timeoutMs);
-  if (status === 200) return;
+  if (status === 200) return text;
   const { message } = readErrorBody(status, text);
   throw new VllmError('VLLM_COMMAND', `${path} answers ${status}: ${message}`);
 }
@@ -41,18 +41,21 @@ export async function unloadLora(http: VllmHttp, name: string): Promise<string[]
 }
 
 /** Frees the accelerator's memory; requests that run are the caller's to end before. */
-export function putToSleep(http: VllmHttp, level: 1 | 2): Promise<void> {
-  return command(http, `/sleep?level=${level}`, undefined, SLEEP_TIMEOUT_MS);
+export async function putToSleep(http: VllmHttp, level: 1 | 2): Promise<void> {
+  await command(http, `/sleep?level=${level}`, undefined, SLEEP_TIMEOUT_MS);
 }
 
 /** Resolves when requests can be taken again. */
-export function wakeUp(http: VllmHttp): Promise<void> {
-  return command(http, '/wake_up', undefined, SLEEP_TIMEOUT_MS);
+export async function wakeUp(http: VllmHttp): Promise<void> {
+  await command(http, '/wake_up', undefined, SLEEP_TIMEOUT_MS);
 }
 
 /** Drops the prefix cache. Rejects when blocks are in use, and where the engine has no such route. */
 export async function resetPrefixCache({ http, kv, tokenApi, facts }: Session): Promise<void> {
-  await command(http, '/reset_prefix_cache');
+  const answer = await command(http, '/reset_prefix_cache');
+  if (/"success":\s*false/.test(answer)) {
+    throw new VllmError('VLLM_COMMAND', 'vLLM keeps its cache while blocks of requests are in use');
+  }
   if (kv === undefined) return;
   // KV events only leave with an engine step: without another request nobody would hear of the reset.
   const body = requestBody(

@@ -15,6 +15,8 @@ export interface FakeVllmOptions {
   version?: string;
   /** `/inference/v1/generate` answers; otherwise 403, as without --enable-scale-out. */
   hasScaleOut?: boolean;
+  /** A reset of the cache is answered as while blocks are in use. */
+  keepsCache?: boolean;
   /** NixlConnector is configured. */
   hasConnector?: boolean;
   leaseMs?: number;
@@ -193,7 +195,8 @@ export class FakeVllm {
       case 'GET /is_sleeping':
         return [200, { is_sleeping: false }];
       case 'POST /reset_prefix_cache':
-        this.#engine.resetCache();
+        if (this.#options.keepsCache === true) return [200, { success: false }];
+        void this.#engine.resetCache();
         return [200, { success: true }];
       case 'POST /v1/load_lora_adapter':
         return this.#onLora(text, (name) => this.#loras.add(name).size > 0);

@@ -142,6 +142,13 @@ describe('what goes to vLLM', () => {
       assert.deepEqual(heard.infos.at(-1)?.loras, []);
       await assert.rejects(async () => engine.unloadLora?.('ad1'), /'ad1' cannot be found/);
     }));
+
+  test('a cache that it keeps because blocks are in use is not called reset', async () => {
+    await withEngine((engine) => engine.resetCache());
+    await withEngine((engine) => assert.rejects(engine.resetCache(), /keeps its cache/), {
+      keepsCache: true,
+    });
+  });
 });
 
 describe('a vLLM that misbehaves', () => {

@@ -96,12 +96,8 @@ class VllmEngine implements Engine {
   }
 
   /** Needs a child on a loopback address, or VLLM_SERVER_DEV_MODE=1. Blocks in use make vLLM refuse it as a whole. */
-  resetCache(): void {
-    const session = this.#session;
-    if (session === undefined) return;
-    resetPrefixCache(session).catch((error: unknown) =>
-      this.#warn(`cache not reset: ${messageOf(error)}`),
-    );
+  async resetCache(): Promise<void> {
+    if (this.#session !== undefined) await resetPrefixCache(this.#session);
   }
 
   metricsText(): Promise<string> {

@@ -5,7 +5,7 @@ import { chain, INFO } from '../testing.ts';
 import type { Flight } from './link.ts';
 import { LinkTable } from './link-table.ts';
 import { pairRefusal } from './pair-refusal.ts';
-import { codeOf, GBIT, linkRecord, SplitBench, transferOf } from './split.testing.ts';
+import { codeOf, GBIT, linkRecord, SplitBench, splitOf, transferOf } from './split.testing.ts';
 import { Suspicion } from './suspicion.ts';
 
 suite('a pair is refused', () => {
@@ -124,9 +124,11 @@ suite('the rate of a link', () => {
     const bench = benchOf();
     bench.link('p1', 'd1', { transfers: 5, failures: 3 });
     assert.equal(codeOf(bench.ask(chain('a', 9))), 'split', 'old failures are no news');
-    bench.link('p1', 'd1', { transfers: 5, failures: 4 });
+    bench.link('p1', 'd1', { transfers: 5, failures: 4, lastFailure: 'connection refused' });
     assert.equal(bench.pair('p1', 'd1').suspectUntilMs, 5_000);
-    assert.equal(codeOf(bench.ask(chain('a', 9))), 'whole');
+    const whole = bench.ask(chain('a', 9));
+    assert.equal(codeOf(whole), 'whole');
+    assert.match(splitOf(whole).reason, /; a transfer failed just now: connection refused$/);
     bench.pass(5_000, ['d1', 'p1']);
     assert.equal(codeOf(bench.ask(chain('a', 9))), 'split');
     bench.link('p1', 'd1', { transfers: 5, failures: 5 });

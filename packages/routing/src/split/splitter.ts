@@ -79,7 +79,7 @@ export class Splitter {
     const local = isPriced ? this.#bestLocal() : 0;
     const isShort =
       mode === 'threshold' && this.#shortlist.uncachedTokens[local]! <= config.thresholdTokens;
-    if (isShort) return this.#whole(local, 'below_threshold');
+    if (isShort) return this.#whole(local, 'below_threshold', placement);
     const mustSplit = mode !== 'auto';
     const hasNoChoice = mustSplit && config.isStrict;
     const offer =
@@ -87,7 +87,7 @@ export class Splitter {
         ? 'no_prefill'
         : this.#finder.find(pool, this.#shortlist, placement, request, hasNoChoice, rng);
     if (typeof offer === 'string') {
-      return (hasNoChoice ? REFUSALS[offer] : undefined) ?? this.#whole(local, offer);
+      return (hasNoChoice ? REFUSALS[offer] : undefined) ?? this.#whole(local, offer, placement);
     }
     const localMs = this.#local.sumMs(local);
     if (mode === 'always') return this.#split(local, offer, 'always', placement);
@@ -95,7 +95,7 @@ export class Splitter {
     // Within the accuracy of the prediction nothing is moved for nothing.
     return offer.totalMs < localMs * (1 - TIE_RATIO)
       ? this.#split(local, offer, 'pays', placement)
-      : this.#whole(local, 'does_not_pay', offer, placement);
+      : this.#whole(local, 'does_not_pay', placement, offer);
   }
 
   #list(candidates: Candidates, chosen: number, isPriced: boolean, kvAt: string | undefined): void {
@@ -123,13 +123,13 @@ export class Splitter {
     return isTie ? 0 : best;
   }
 
-  #whole(local: number, cause: SplitCause, offer?: Offer, placement?: Placement): SplitChoice {
-    const record = this.#record(local, cause, false, offer, placement);
+  #whole(local: number, cause: SplitCause, placement: Placement, offer?: Offer): SplitChoice {
+    const record = this.#record(local, cause, false, placement, offer);
     return { at: this.#listed[local]!, record, offer: undefined };
   }
 
   #split(local: number, offer: Offer, cause: SplitCause, placement: Placement): SplitChoice {
-    const record = this.#record(local, cause, true, offer, placement);
+    const record = this.#record(local, cause, true, placement, offer);
     return { at: this.#listed[offer.decodeAt]!, record, offer };
   }
 
@@ -137,8 +137,8 @@ export class Splitter {
     local: number,
     cause: SplitCause,
     isSplit: boolean,
+    placement: Placement,
     offer: Offer | undefined,
-    placement: Placement | undefined,
   ): SplitRecord {
     const { mode } = this.#parts.config;
     const { workerId } = this.#shortlist.row(local);
@@ -151,7 +151,7 @@ export class Splitter {
       local: { workerId, terms, totalMs: this.#local.sumMs(local) },
       comparedPairs: offer === undefined ? 0 : this.#finder.compared,
     };
-    if (offer === undefined || placement === undefined) record.reason = this.#why(cause, local);
+    if (offer === undefined) record.reason = this.#why(cause, local, placement.nowMs);
     else {
       record.pair = this.#pairRecord(offer, placement);
       record.reason = compareInWords({
@@ -186,7 +186,7 @@ export class Splitter {
     };
   }
 
-  #why(cause: SplitCause, local: number): string {
+  #why(cause: SplitCause, local: number, nowMs: number): string {
     const { config, pairs } = this.#parts;
     const row = this.#shortlist.row(local);
     if (cause === 'no_prefill') return 'no prefill worker serves this model';
@@ -195,12 +195,15 @@ export class Splitter {
       return `no prefill worker makes a pair with a decode worker: ${refusal}`;
     }
     if (cause === 'prefill_unavailable') {
-      const isProven = this.#listed.some((_, at) =>
-        pairs.of(this.#shortlist.row(at).slot).some(({ link }) => link.isProven),
+      const links = this.#listed.flatMap((_, at) =>
+        pairs.of(this.#shortlist.row(at).slot).map(({ link }) => link),
       );
-      return isProven
-        ? 'no prefill worker can take part in it now'
-        : 'no KV came over a link yet: the engines connect first';
+      if (!links.some(({ isProven }) => isProven)) {
+        return 'no KV came over a link yet: the engines connect first';
+      }
+      const failed = links.find(({ suspicion }) => suspicion.isOpen(nowMs))?.record?.lastFailure;
+      const last = failed === undefined ? '' : `; a transfer failed just now: ${failed}`;
+      return `no prefill worker can take part in it now${last}`;
     }
     const uncached = this.#shortlist.uncachedTokens[local]!;
     return `${uncached} uncached tokens at ${row.workerId} are not above ${config.thresholdTokens}`;

@@ -41,6 +41,14 @@ test('a model is a folder, or what the cache of the hub has of a name', async ()
   }
 });
 
+test('a prefill worker without a connector is refused before its vLLM is started', () => {
+  const config = configOf({ BUSBAR_MODEL_PATH: 'Org/Name' });
+  assert.throws(
+    () => vllmOptions(contextOf('prefill'), config, {}, undefined),
+    refusesWith(/BUSBAR_KV_CONNECTOR none .*set nixl or mooncake/),
+  );
+});
+
 test('a vLLM needs no more than a model; everything of it can be set', () => {
   const env = { PATH: '/bin', HF_HOME: '/models', BUSBAR_NATS_URL: 'nats://u:p@h:1' };
   const least = vllmOptions(

@@ -59,6 +59,11 @@ export function vllmOptions(
   folder: string | undefined,
 ): VllmEngineOptions {
   const { log } = context;
+  if (context.role === 'prefill' && config.kvConnector === 'none') {
+    const message =
+      'BUSBAR_KV_CONNECTOR none lets no KV leave a prefill worker: set nixl or mooncake, for decode workers too.';
+    throw new ServiceError('SERVICE_CONFIG', message);
+  }
   const teller = new StartTeller(context);
   const engine = config.vllmUrl === undefined ? spawnOf(config, env, folder) : attachOf(config);
   const model = config.model ?? (config.vllmUrl === undefined ? nameOf(config) : undefined);

@@ -193,7 +193,8 @@ function onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
 function listen(server: Server, { host, port, reusePort }: HttpOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
-      const fault = { what: 'Port', host, port, variable: 'BUSBAR_HTTP_PORT' };
+      const variables = { variable: 'BUSBAR_HTTP_PORT', hostVariable: 'BUSBAR_HTTP_HOST' };
+      const fault = { what: 'Port', host, port, ...variables };
       reject(portError(error, { ...fault, code: 'SERVICE_PORT' }));
     });
     server.listen({ host, port, ...(reusePort ? { reusePort: true, exclusive: true } : {}) }, () =>

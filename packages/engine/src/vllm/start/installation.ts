@@ -115,6 +115,18 @@ function scriptGiven(words: readonly string[]): { text: string; isLogin: boolean
   return { text, isLogin: options.some((option) => /^-\w*[li]|^--login$/.test(option)) };
 }
 
+/** Why the first word of a command runs nothing, as a sentence; undefined when it does, or when the environment has no PATH to look in. */
+export async function missingProgram(
+  [word]: readonly string[],
+  env: Env,
+): Promise<string | undefined> {
+  const path = env['PATH'];
+  if (word === undefined || path === undefined) return undefined;
+  const file = await findProgram(word, path);
+  if (file !== undefined && (await isFile(file, constants.X_OK))) return undefined;
+  return word.includes('/') ? `${word} is no program.` : `No program "${word}" is on PATH.`;
+}
+
 /** The file that a word names; one without a slash is looked for in `path`, and not at all when that is undefined. */
 async function findProgram(word: string, path: string | undefined): Promise<string | undefined> {
   // A shell may be given a script that nobody may run.

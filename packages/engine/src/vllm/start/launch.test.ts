@@ -110,6 +110,21 @@ test('a vLLM behind wrappers gets what its version needs; an unknown one is told
   }
 });
 
+test('a program that is not there is told before anything is started', async () => {
+  const refused = async (program: string, pattern: RegExp): Promise<void> => {
+    const options = optionsOf([], { onWarning: (message) => assert.fail(message) });
+    assert.ok(options.engine.kind === 'spawn');
+    const engine = createVllmEngine({
+      ...options,
+      engine: { ...options.engine, command: [program] },
+    });
+    await assert.rejects(engine.start(new Heard(), never), pattern);
+  };
+  await refused('vllm-of-nobody', /^VllmError: No program "vllm-of-nobody" is on PATH\. Install/);
+  await refused(SERVE, /is no program\. .*--vllm-command/);
+  await refused('/nowhere/vllm', /^VllmError: \/nowhere\/vllm is no program\./);
+});
+
 test('a child that ends by itself is a fault, and its descendants end too', async () => {
   const heard = new Heard();
   const engine = createVllmEngine(optionsOf([]));

@@ -12,6 +12,7 @@ import type { VllmHttp } from '../vllm-http.ts';
 import { GroupChild } from './child-process.ts';
 import { judgeHost } from './host-checks.ts';
 import { gatherHostFacts } from './host-facts.ts';
+import { missingProgram } from './installation.ts';
 import { serveCommand, serveEnv, unknownInstallation } from './serve-args.ts';
 import { progressOf, StartLog } from './start-log.ts';
 
@@ -38,6 +39,12 @@ export async function launchVllm(
   kvEventsConfig: object | undefined,
   report: Report,
 ): Promise<Launched> {
+  const missing = await missingProgram(spawn.command, spawn.env);
+  if (missing !== undefined) {
+    const remedy =
+      'Install vLLM (pip install vllm), or say where it is: BUSBAR_VLLM_COMMAND, --vllm-command of busbar up.';
+    throw new VllmError('VLLM_HOST', `${missing} ${remedy}`);
+  }
   const host = await gatherHostFacts({
     command: spawn.command,
     modelPath: spawn.modelPath,
