@@ -180,7 +180,7 @@ test('a start that fails shows the log of the process and leaves nothing behind'
     );
     assert.equal(status, 1);
     assert.match(stderr, /ended with exit code 1; the end of .*\.log:/);
-    assert.match(stderr, /Admin port 0 on 203\.0\.113\.1/);
+    assert.match(stderr, /Admin port: 203\.0\.113\.1 is no address of this machine/);
     assert.deepEqual(list(home).processes, []);
   } finally {
     rmSync(home.folder, { recursive: true, force: true });
