@@ -18,27 +18,22 @@ interface Listeners {
   areThere: boolean;
 }
 
+interface PublisherOptions {
+  bus: Bus;
+  subjects: Subjects;
+  clock: Clock;
+  log: Logger;
+  source: string;
+  epoch: number;
+}
+
 /** Publishes CloudEvents of one process; ids are unique over all its starts. Never throws. */
 export class EventPublisher {
-  readonly #options: {
-    bus: Bus;
-    subjects: Subjects;
-    clock: Clock;
-    log: Logger;
-    source: string;
-    epoch: number;
-  };
+  readonly #options: PublisherOptions;
   readonly #listeners = new Map<EventKind, Listeners>();
   #count = 0;
 
-  constructor(options: {
-    bus: Bus;
-    subjects: Subjects;
-    clock: Clock;
-    log: Logger;
-    source: string;
-    epoch: number;
-  }) {
+  constructor(options: PublisherOptions) {
     this.#options = options;
   }
 

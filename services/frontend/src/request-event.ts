@@ -7,19 +7,15 @@ export function requestEventData(
   outcome: Outcome,
   nowMs: number,
 ): Record<string, unknown> {
-  const { model, lora, errorCode, receivedAtMs, firstTokenAtMs } = generation;
+  const { firstTokenAtMs, receivedAtMs } = generation;
   const { promptTokens, completionTokens, cachedTokens } = generation.usage();
   return {
-    model,
-    ...(lora === undefined ? {} : { lora }),
-    outcome,
-    ...(errorCode === undefined ? {} : { errorCode }),
+    ...endOf(generation, outcome, generation.errorCode, nowMs),
     candidates: generation.candidates.length,
     promptTokens,
     cachedTokens,
     outputTokens: completionTokens,
     ...(firstTokenAtMs === undefined ? {} : { ttftMs: Math.round(firstTokenAtMs - receivedAtMs) }),
-    durationMs: Math.round(nowMs - receivedAtMs),
   };
 }
 
@@ -33,20 +29,32 @@ export interface RefusedRequest {
 
 /** The data of `request.completed` where the request ended before it was placed: nothing was computed for it. */
 export function refusedEventData(
-  { model, lora, receivedAtMs }: RefusedRequest,
+  request: RefusedRequest,
   outcome: Outcome,
   errorCode: string | null,
+  nowMs: number,
+): Record<string, unknown> {
+  return {
+    ...endOf(request, outcome, errorCode ?? undefined, nowMs),
+    candidates: 0,
+    promptTokens: 0,
+    cachedTokens: 0,
+    outputTokens: 0,
+  };
+}
+
+/** What is told of any request. Names that a client wrote are cut to what a model's may have. */
+function endOf(
+  { model, lora, receivedAtMs }: RefusedRequest,
+  outcome: Outcome,
+  errorCode: string | undefined,
   nowMs: number,
 ): Record<string, unknown> {
   return {
     ...(model === undefined ? {} : { model: model.slice(0, limit('modelNameChars')) }),
     ...(lora === undefined ? {} : { lora }),
     outcome,
-    ...(errorCode === null ? {} : { errorCode }),
-    candidates: 0,
-    promptTokens: 0,
-    cachedTokens: 0,
-    outputTokens: 0,
+    ...(errorCode === undefined ? {} : { errorCode }),
     durationMs: Math.round(nowMs - receivedAtMs),
   };
 }

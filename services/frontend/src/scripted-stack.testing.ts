@@ -39,6 +39,21 @@ export {
   transferOf,
 } from './scripted-worker.testing.ts';
 
+/** A decode worker whose engine the test plays. */
+export const SCRIPTED_INFO: Omit<WorkerInfo, 'model'> = {
+  engine: 'script',
+  engineVersion: '1',
+  blockSize: 4,
+  kvBlocks: 10,
+  role: 'decode',
+  dpRanks: 1,
+  contextTokens: 100,
+  maxRunning: 8,
+  kvEvents: true,
+  prefillTokensPerMs: 1,
+  decodeStepMs: 1,
+};
+
 const SUBJECTS = createSubjects('test');
 const BUCKETS = bucketNames('test');
 /** A stack in one process: the real frontend, a scripted router and scripted workers on an in-memory bus. */
@@ -121,20 +136,7 @@ export class ScriptedStack {
     state: Instance['state'] = 'ready',
   ): Promise<void> {
     const bucket = await this.controlBus.bucket(BUCKETS.instances);
-    const worker = {
-      engine: 'script',
-      engineVersion: '1',
-      blockSize: 4,
-      kvBlocks: 10,
-      role: 'decode' as const,
-      dpRanks: 1,
-      contextTokens: 100,
-      maxRunning: 8,
-      kvEvents: true,
-      prefillTokensPerMs: 1,
-      decodeStepMs: 1,
-      ...change,
-    };
+    const worker = { ...SCRIPTED_INFO, ...change };
     await bucket.put(
       instanceKey(role, id),
       encodeInstance({

@@ -4,22 +4,10 @@ import { MemoryNetwork } from '@busbar/bus';
 import { encodeInstance, type Instance, instanceKey, type WorkerInfo } from '@busbar/protocol';
 import { systemClock } from '@busbar/service';
 import { until } from '@busbar/service/testing';
+import { SCRIPTED_INFO } from '../scripted-stack.testing.ts';
 import { Instances } from './instances.ts';
 
-const worker: WorkerInfo = {
-  model: 'm',
-  role: 'decode',
-  engine: 'script',
-  engineVersion: '1',
-  blockSize: 4,
-  kvBlocks: 10,
-  dpRanks: 1,
-  contextTokens: 100,
-  maxRunning: 8,
-  kvEvents: true,
-  prefillTokensPerMs: 1,
-  decodeStepMs: 1,
-};
+const worker: WorkerInfo = { ...SCRIPTED_INFO, model: 'm' };
 
 test('a name that another process took tells that the one before is gone, before that process has an engine', async () => {
   const network = new MemoryNetwork();

@@ -3,36 +3,28 @@ import { test } from 'node:test';
 import type { EngineDelta } from '../../port.ts';
 import { request } from '../engine-harness.testing.ts';
 import { findOverdueFetches, findStuck } from './engine-watch.ts';
-import { Run, type RunHost } from './run.ts';
+import { oneToken, silentHost } from './run.testing.ts';
+import { Run } from './run.ts';
 import { renewsLease } from './transfer-params.ts';
-
-const host: RunHost = {
-  deliver() {},
-  stepped() {},
-  fetchEnded() {},
-  transferOf: () => undefined,
-  brokeOff() {},
-};
-const token = Buffer.from('data: {"choices":[{"token_ids":[7],"finish_reason":null}]}\n\n');
 
 test('a fetch has its own limit: silence of the engine does not end it, nor do tokens of others prolong it', () => {
   let nowMs = 0;
   const tokens = new Uint32Array();
-  const run = (): Run => new Run(request(1, { tokens }), host, () => nowMs);
+  const run = (): Run => new Run(request(1, { tokens }), silentHost, () => nowMs);
   const [fetching, queued, running] = [run(), run(), run()];
   fetching.beginFetch(200);
   const all = [fetching, queued, running];
   nowMs = 100;
   assert.deepEqual(findStuck(all, nowMs, 100), [queued, running]);
   assert.deepEqual(findStuck([fetching], nowMs, 100), []);
-  running.onChunk(token);
+  running.onChunk(oneToken);
   nowMs = 199;
   assert.deepEqual(findStuck(all, nowMs, 100), []);
   assert.deepEqual(findOverdueFetches(all, nowMs), []);
   nowMs = 200;
   assert.deepEqual(findOverdueFetches(all, nowMs), [fetching]);
   nowMs = 199;
-  fetching.onChunk(token);
+  fetching.onChunk(oneToken);
   nowMs = 300;
   assert.deepEqual(findOverdueFetches(all, nowMs), [], 'its KV came');
 });
@@ -40,14 +32,14 @@ test('a fetch has its own limit: silence of the engine does not end it, nor do t
 test('the longest prompt that waits gives all a millisecond more for each of its tokens', () => {
   let nowMs = 0;
   const run = (tokens: number): Run =>
-    new Run(request(1, { tokens: new Uint32Array(tokens) }), host, () => nowMs);
+    new Run(request(1, { tokens: new Uint32Array(tokens) }), silentHost, () => nowMs);
   const [long, short] = [run(1_000), run(10)];
-  short.onChunk(token);
+  short.onChunk(oneToken);
   const all = [long, short];
   assert.deepEqual(findStuck(all, 1_099, 100), []);
   assert.deepEqual(findStuck(all, 1_100, 100), all);
   nowMs = 1_000;
-  long.onChunk(token);
+  long.onChunk(oneToken);
   assert.deepEqual(findStuck(all, 1_000, 100), [short]);
 });
 
@@ -55,10 +47,10 @@ test('a first token that comes too late is not believed: the blocks may have hel
   let nowMs = 0;
   const deltas: EngineDelta[] = [];
   const deliver = (_: Run, delta: EngineDelta): void => void deltas.push(delta);
-  const run = new Run(request(1), { ...host, deliver }, () => nowMs);
+  const run = new Run(request(1), { ...silentHost, deliver }, () => nowMs);
   run.beginFetch(200);
   nowMs = 200;
-  run.onChunk(token);
+  run.onChunk(oneToken);
   assert.deepEqual(
     deltas.map(({ tokens, error }) => [tokens.length, error?.code]),
     [[0, 'WORKER_KV_LOST']],

@@ -4,16 +4,10 @@ import type { EngineRequest } from '../../port.ts';
 import { prompt, request, withEngine } from '../engine-harness.testing.ts';
 import { findStuck } from './engine-watch.ts';
 import { findOvertaken, markOvertaken } from './overtaken.ts';
-import { Run, type RunHost } from './run.ts';
+import { oneToken, silentHost } from './run.testing.ts';
+import { Run } from './run.ts';
 
 const SILENCE_MS = 100;
-const host: RunHost = {
-  deliver() {},
-  stepped() {},
-  fetchEnded() {},
-  transferOf: () => undefined,
-  brokeOff() {},
-};
 const kvSource: EngineRequest['kvSource'] = {
   prefillWorkerId: 'p',
   validForMs: 1,
@@ -22,18 +16,17 @@ const kvSource: EngineRequest['kvSource'] = {
     params: { transferId: 't', endpoint: 'h:1', blocks: 1, blockBytes: 64 },
   },
 };
-const token = Buffer.from('data: {"choices":[{"token_ids":[7],"finish_reason":null}]}\n\n');
 
 let nowMs = 0;
 beforeEach(() => void (nowMs = 0));
 
 function submit(tokens: number, more: Partial<EngineRequest> = {}): Run {
-  return new Run(request(1, { tokens: prompt(tokens), ...more }), host, () => nowMs);
+  return new Run(request(1, { tokens: prompt(tokens), ...more }), silentHost, () => nowMs);
 }
 
 /** The whole answer of a vLLM that tells its cached tokens, unless they are undefined. */
 function answer(run: Run, cachedTokens: number | undefined): Run {
-  run.onChunk(token);
+  run.onChunk(oneToken);
   const details = cachedTokens === undefined ? null : { cached_tokens: cachedTokens };
   const usage = { choices: [], usage: { prompt_tokens_details: details } };
   run.onChunk(Buffer.from('data: {"choices":[{"token_ids":[8],"finish_reason":"stop"}]}\n\n'));
@@ -52,7 +45,7 @@ suite('a request that others overtake', () => {
     assert.deepEqual(findOvertaken([waiting], nowMs, SILENCE_MS), []);
     nowMs = 2 * SILENCE_MS;
     assert.deepEqual(findOvertaken([waiting], nowMs, SILENCE_MS), [waiting]);
-    waiting.onChunk(token);
+    waiting.onChunk(oneToken);
     assert.deepEqual(findOvertaken([waiting], nowMs, SILENCE_MS), [], 'it came after all');
   });
 
@@ -86,9 +79,9 @@ suite('a request that others overtake', () => {
 
   test('is not one that has begun: that has a limit of its own, whatever others get', () => {
     const [begun, other] = [submit(40), submit(40)];
-    begun.onChunk(token);
+    begun.onChunk(oneToken);
     nowMs = SILENCE_MS - 1;
-    other.onChunk(token);
+    other.onChunk(oneToken);
     assert.deepEqual(findStuck([begun, other], nowMs, SILENCE_MS), []);
     nowMs = SILENCE_MS;
     assert.deepEqual(findStuck([begun, other], nowMs, SILENCE_MS), [begun]);

@@ -1,7 +1,12 @@
 import { constants } from 'node:fs';
 import { access, realpath, stat } from 'node:fs/promises';
 import { basename, delimiter, dirname, join, resolve } from 'node:path';
-import { findForPython, findUnderPrefix, type VllmInstallation } from './python-packages.ts';
+import {
+  exists,
+  findForPython,
+  findUnderPrefix,
+  type VllmInstallation,
+} from './python-packages.ts';
 import { changesPath, programsIn, pythonOf, readScript } from './script-text.ts';
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -159,11 +164,7 @@ async function uvFolder(words: readonly string[], env: Env): Promise<string | un
   if (told !== undefined) return join(resolve(told), 'bin');
   for (let folder = resolve('.'); ; folder = dirname(folder)) {
     const own = join(folder, '.venv');
-    const isThere = await stat(own).then(
-      () => true,
-      () => false,
-    );
-    if (isThere) return join(own, 'bin');
+    if (await exists(own)) return join(own, 'bin');
     if (folder === dirname(folder)) return undefined;
   }
 }

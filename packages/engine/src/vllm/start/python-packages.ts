@@ -66,7 +66,8 @@ function namesIn(folder: string): Promise<string[]> {
   return readdir(folder).catch(() => []);
 }
 
-function exists(path: string): Promise<boolean> {
+/** Whether there is anything by this name. */
+export function exists(path: string): Promise<boolean> {
   return stat(path).then(
     () => true,
     () => false,
