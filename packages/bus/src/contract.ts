@@ -139,6 +139,23 @@ function subjects(pair: () => BusPair): void {
 }
 
 function requests(pair: () => BusPair): void {
+  test('what a receiver keeps of a message stays what it was, whatever comes after it', async () => {
+    const { a, b } = pair();
+    const kept: Uint8Array[] = [];
+    b.subscribe('c.kept', (message) => void kept.push(message.data));
+    await b.flush();
+    const sizes = Array.from({ length: 60 }, (_, at) => (at * 7_919) % 150_000);
+    for (const [at, size] of sizes.entries()) a.publish('c.kept', new Uint8Array(size).fill(at));
+    await until(() => kept.length === sizes.length, 5_000, 'all delivered');
+    for (const [at, data] of kept.entries()) {
+      assert.equal(data.length, sizes[at]);
+      assert.ok(
+        data.every((byte) => byte === at),
+        `message ${at} has changed`,
+      );
+    }
+  });
+
   test('a request gets its own answer, with headers, many at a time', async () => {
     const { a, b } = pair();
     b.subscribe('c.echo', (message) => {

@@ -1,10 +1,10 @@
 import { messageOf } from '@busbar/base';
 import { jetstreamManager } from '@nats-io/jetstream';
 import { AuthorizationError, type NatsConnection } from '@nats-io/nats-core';
-import { connect } from '@nats-io/transport-node';
 import { BusError } from './errors.ts';
 import type { BusErrorListener } from './guard.ts';
 import { NatsBus } from './nats-bus.ts';
+import { connect } from './nats-transport.ts';
 import type { Bus } from './port.ts';
 
 export interface NatsOptions {

@@ -1,3 +1,4 @@
+export { LateHistogram } from './late-histogram.ts';
 export { createLogger, LOG_FORMATS, LOG_LEVELS, type LoggerOptions } from './logger.ts';
 export { createRegistry } from './metrics.ts';
 export type * from './port.ts';

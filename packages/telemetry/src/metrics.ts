@@ -1,7 +1,7 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 
 /** Coarse on purpose: each sample wakes an idle process. */
-const LOOP_SAMPLE_MS = 200;
+const LOOP_SAMPLE_MS = 500;
 
 /**
  * A registry of one process: every metric carries `role` and `id`, and the process's own figures are in it (CPU, resident

@@ -1,4 +1,5 @@
 import type { Outcome } from '@busbar/protocol';
+import { LateHistogram } from '@busbar/telemetry';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 const TTFT_SECONDS = [0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5, 5, 10, 30, 60];
@@ -49,8 +50,8 @@ export function createFrontendMetrics(
   streams: () => number,
 ): FrontendMetrics {
   const registers = [registry];
-  const histogram = (name: string, help: string, buckets: number[]): Histogram =>
-    new Histogram({ name: `busbar_frontend_${name}`, help, buckets, registers });
+  const histogram = (name: string, help: string, buckets: number[]): LateHistogram =>
+    new LateHistogram({ name: `busbar_frontend_${name}`, help, buckets, registers });
   const counter = (name: string, help: string): ((count: number) => void) => {
     const metric = new Counter({ name: `busbar_frontend_${name}`, help, registers });
     return (count) => metric.inc(count);

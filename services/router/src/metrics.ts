@@ -1,5 +1,6 @@
 import type { DecisionRecord, PolicyName, RouterEffect } from '@busbar/routing';
-import { Counter, Histogram, type Registry } from 'prom-client';
+import { LateHistogram } from '@busbar/telemetry';
+import { Counter, type Registry } from 'prom-client';
 import { createSplitMetrics, type TransferredEffect } from './split-metrics.ts';
 import { TRUTH_RANK } from './truth-board.ts';
 
@@ -7,8 +8,8 @@ type TruthEffect = Extract<RouterEffect, { kind: 'truth' }>;
 
 /** Metrics that change with each decision. Those of the state are read at each scrape, see `state-metrics.ts`. */
 export interface RouterMetrics {
-  readonly decisionSeconds: Histogram;
-  readonly convergenceSeconds: Histogram;
+  readonly decisionSeconds: LateHistogram;
+  readonly convergenceSeconds: LateHistogram;
   onReply(outcome: string): void;
   onRecord(record: DecisionRecord): void;
   onTruth(effect: TruthEffect): void;
@@ -53,13 +54,13 @@ export function createRouterMetrics(registry: Registry, policy: PolicyName): Rou
   );
   const placed = decisions.labels(policy, 'placed');
   return {
-    decisionSeconds: new Histogram({
+    decisionSeconds: new LateHistogram({
       name: 'busbar_router_decision_seconds',
       help: 'Time to decide on one request, with booking and answer',
       buckets: DECISION_BUCKETS,
       registers,
     }),
-    convergenceSeconds: new Histogram({
+    convergenceSeconds: new LateHistogram({
       name: 'busbar_router_convergence_seconds',
       help: 'From a decision until its booking is heard on the bus, as by every other router',
       buckets: CONVERGENCE_BUCKETS,

@@ -4,7 +4,8 @@ import { decodeTokenBatch, lastToken, type StreamDelta, type Subjects } from '@b
 import type { FrontendMetrics } from '../metrics.ts';
 import type { StreamOwner } from './stream-owner.ts';
 
-const MAX_STREAM_ID = 0xffff_ffff;
+/** The wire takes 32 bits; above 31 each id would be a number on the heap, and be hashed as one for each token. */
+const MAX_STREAM_ID = 0x7fff_ffff;
 /** Streams that nobody waits for are cancelled at most so often for each worker. */
 const STRAY_CANCEL_MS = 500;
 /** Workers come and go under new names; those that were silent for longest are forgotten, which loses nothing of others. */
@@ -52,7 +53,7 @@ export class Streams {
     this.#metrics = options.metrics;
     this.#host = options.host;
     // A frontend that comes back under its old name must not take over streams of its former life.
-    this.#nextId = options.rng.u32();
+    this.#nextId = options.rng.u32() >>> 1;
     this.#subscription = options.bus.subscribe(
       options.subjects.tokensTo(options.frontendId),
       (message) => this.#onBatch(message),
