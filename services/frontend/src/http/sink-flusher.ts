@@ -1,7 +1,7 @@
 import type { Clock } from '@busbar/base';
 import type { SseSink } from './sse-sink.ts';
 
-/** Flushes every stream that got events once for each turn of the event loop, and keeps silent ones alive. */
+/** Flushes every stream that got events once for each piece that was read of the bus, and keeps silent ones alive. */
 export class SinkFlusher {
   readonly #clock: Clock;
   readonly #keepaliveMs: number;
@@ -26,12 +26,16 @@ export class SinkFlusher {
     this.#sinks.delete(sink);
   }
 
-  /** Flush this one at the end of the turn. The caller marks a sink once until its next flush. */
+  /**
+   * Flush this one when what runs now has run: all messages of one piece of the bus connection, so that a loop that lags merges
+   * steps by itself. An immediate would be another phase of the loop, which an idle process pays for with each step. The caller
+   * marks a sink once until its next flush.
+   */
   mark(sink: SseSink): void {
     this.#dirty.push(sink);
     if (this.#isScheduled) return;
     this.#isScheduled = true;
-    setImmediate(this.#flush);
+    void Promise.resolve().then(this.#flush);
   }
 
   stop(): void {

@@ -23,8 +23,8 @@ const HEADERS = {
 const LAST_CHUNK = '0\r\n\r\n';
 
 /**
- * One streamed answer. Events gather in `#pending` and leave in one write at the end of the turn of the event loop in
- * which they came, so that a loop that lags, or a socket that is full, merges them by itself: the cost of a stream is its
+ * One streamed answer. Events gather in `#pending` and leave in one write when the piece of the bus connection in which they
+ * came is read, so that a loop that lags, or a socket that is full, merges them by itself: the cost of a stream is its
  * system calls. The status is sent with the first event; until then a failure is an ordinary error answer.
  */
 export class SseSink implements AnswerSink {
