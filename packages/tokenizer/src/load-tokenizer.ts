@@ -38,8 +38,7 @@ export async function loadTokenizer(options: LoadTokenizerOptions = {}): Promise
     const { loaded } = answer;
     if (loaded.fast === undefined) return new ModelTokenizer(loaded, new HfPromptEncoder(loader));
     await loader.close();
-    const { model, frame } = loaded.fast;
-    const parts = { model, frame, addedTokens: loaded.addedTokens, threads };
+    const parts = { ...loaded.fast, addedTokens: loaded.addedTokens, threads };
     return new ModelTokenizer(loaded, new FastPromptEncoder(parts));
   } catch (error) {
     await loader.close();

@@ -77,6 +77,16 @@ function measureDetokenizer(tokenizer: Tokenizer): void {
   report('detokenize', 'ns/token', repeat(REPETITIONS, runNs));
 }
 
+/** Prompts that begin with the same words and go on with 24 of their own: nobody has seen them whole. */
+function measureHeads(tokenizer: Tokenizer): void {
+  for (const count of [200, 1500]) {
+    const shared = freshText(count);
+    const prompt = (): string => `<|im_start|>user\n${shared} ${freshText(24)}<|im_end|>\n`;
+    const encode: Encode = (text) => encodeInline(tokenizer, text);
+    measureEncode(`${tokenizer.encoderKind}: ${count} known words and 24 others`, encode, prompt);
+  }
+}
+
 /** Chats with a shared system prompt of 1,000 words and a new question each. */
 function measureChats(tokenizer: Tokenizer): void {
   const system = { role: 'system', content: freshText(1000) };
@@ -107,6 +117,7 @@ const startMs = performance.now();
 const tokenizer = await loadTokenizer({ path: folder, threads: 0 });
 report('load, in a thread', 'ms', [performance.now() - startMs]);
 measureTexts(tokenizer.encoderKind, (text) => encodeInline(tokenizer, text));
+measureHeads(tokenizer);
 measureDetokenizer(tokenizer);
 measureChats(tokenizer);
 await sleep(PAGES_BACK_MS);

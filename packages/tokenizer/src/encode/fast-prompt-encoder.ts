@@ -7,7 +7,7 @@ import type { AddedToken } from '../huggingface/tokenizer-json.ts';
 import { IdBuffer } from '../id-buffer.ts';
 import { ThreadPool } from '../thread/thread-pool.ts';
 import type { PromptEncoder } from './prompt-encoder.ts';
-import { SegmentCache } from './segment-cache.ts';
+import { SegmentEncoder, type UnknownSegment } from './segment-encoder.ts';
 
 /** UTF-8 bytes of unknown text that take the calling thread at most about 8 ms: measured, the worst is Han without spaces. */
 const INLINE_MAX_BYTES = 16 * 1024;
@@ -21,23 +21,25 @@ export interface FastPromptEncoderOptions {
   readonly model: FastModel;
   readonly frame: Frame;
   readonly addedTokens: readonly AddedToken[];
+  /** Whether the beginning of one segment may serve another. */
+  readonly knowsHeads: boolean;
   /** 0 encodes everything on the calling thread. */
   readonly threads: number;
 }
 
-/** The proven fast path: segments from the cache, short ones inline, more than 16 KiB of unknown text in a thread. */
+/** The proven fast path: what is known from the cache, short rests inline, more than 16 KiB of unknown text in a thread. */
 export class FastPromptEncoder implements PromptEncoder {
-  readonly #encoder: FastEncoder;
+  readonly #segments: SegmentEncoder;
   readonly #parsing: AddedTokenSplitter;
   readonly #plain: AddedTokenSplitter;
   readonly #frame: Frame;
-  readonly #cache = new SegmentCache(CACHE_BYTES);
   readonly #out = new IdBuffer();
   readonly #pool: ThreadPool | undefined;
 
   constructor(options: FastPromptEncoderOptions) {
-    const { model, frame, addedTokens, threads } = options;
-    this.#encoder = new FastEncoder(model);
+    const { model, frame, addedTokens, knowsHeads, threads } = options;
+    const encoder = new FastEncoder(model);
+    this.#segments = new SegmentEncoder(encoder, { maxBytes: CACHE_BYTES, knowsHeads });
     this.#frame = frame;
     this.#parsing = new AddedTokenSplitter(addedTokens);
     this.#plain = new AddedTokenSplitter(addedTokens.filter((token) => !token.special));
@@ -72,32 +74,37 @@ export class FastPromptEncoder implements PromptEncoder {
     await this.#pool?.close();
   }
 
-  #lookUp(sections: readonly Section[]): { known: Map<string, Uint32Array>; unknown: string[] } {
+  #lookUp(sections: readonly Section[]): {
+    known: Map<string, Uint32Array>;
+    unknown: UnknownSegment[];
+  } {
     const known = new Map<string, Uint32Array>();
-    const unknown = new Set<string>();
+    const unknown = new Map<string, UnknownSegment>();
     for (const section of sections) {
-      if (typeof section === 'number' || known.has(section)) continue;
-      const ids = this.#cache.get(section);
-      if (ids === undefined) unknown.add(section);
-      else known.set(section, ids);
+      if (typeof section === 'number' || known.has(section) || unknown.has(section)) continue;
+      const found = this.#segments.lookUp(section);
+      if (found instanceof Uint32Array) known.set(section, found);
+      else unknown.set(section, found);
     }
-    return { known, unknown: [...unknown] };
+    return { known, unknown: [...unknown.values()] };
   }
 
   /** Encodes `unknown` in a thread and adds it to `known`. */
   async #encodeUnknown(
     pool: ThreadPool,
-    unknown: readonly string[],
+    unknown: readonly UnknownSegment[],
     known: Map<string, Uint32Array>,
     signal: AbortSignal | undefined,
   ): Promise<void> {
-    const packed = await pool.run<Uint32Array>('encodeSegments', unknown, signal);
-    let start = unknown.length;
+    const rests = unknown.map(({ rest }) => rest);
+    const packed = await pool.run<Uint32Array>('encodeSegments', rests, signal);
+    let start = unknown.length * 2;
     for (const [at, segment] of unknown.entries()) {
-      const ids = packed.slice(start, packed[at]);
-      known.set(segment, ids);
-      this.#cache.set(segment, ids);
-      start += ids.length;
+      const [idsEnd, cutsEnd] = packed.subarray(at * 2, at * 2 + 2);
+      const ids = packed.subarray(start, idsEnd);
+      const cuts = packed.subarray(idsEnd, cutsEnd);
+      known.set(segment.segment, this.#segments.complete(segment, ids, cuts));
+      start = cutsEnd!;
     }
   }
 
@@ -129,22 +136,17 @@ export class FastPromptEncoder implements PromptEncoder {
         out.push(section);
         continue;
       }
-      const ids = known?.get(section) ?? this.#cache.get(section);
-      if (ids !== undefined) {
-        out.append(ids);
-        continue;
-      }
-      const start = out.length;
-      this.#encoder.encodeInto(section, out);
-      if (this.#cache.takes(section)) this.#cache.set(section, out.ids.slice(start, out.length));
+      const ids = known?.get(section);
+      if (ids === undefined) this.#segments.encodeInto(section, out);
+      else out.append(ids);
     }
     if (addSpecialTokens) out.append(this.#frame.suffix);
     return out.take();
   }
 }
 
-function byteLength(segments: readonly string[]): number {
+function byteLength(unknown: readonly UnknownSegment[]): number {
   let bytes = 0;
-  for (const segment of segments) bytes += Buffer.byteLength(segment);
+  for (const { rest } of unknown) bytes += Buffer.byteLength(rest);
   return bytes;
 }

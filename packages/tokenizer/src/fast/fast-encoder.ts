@@ -1,4 +1,5 @@
 import type { IdBuffer } from '../id-buffer.ts';
+import { CutPoints, type Cuts, NO_CUTS } from './cut-points.ts';
 import type { FastModel } from './fast-model.ts';
 import { MergeTable } from './merge-table.ts';
 import { Merger } from './merger.ts';
@@ -32,19 +33,43 @@ export class FastEncoder {
 
   /** Appends the ids of `text` to `out`. */
   encodeInto(text: string, out: IdBuffer): void {
-    const { normalizesNfc, splitSteps } = this.#model;
-    const normal = normalizesNfc && MAY_CHANGE_UNDER_NFC.test(text) ? text.normalize('NFC') : text;
-    for (const piece of splitPieces(normal, splitSteps)) {
+    const cache = this.#cache;
+    for (const piece of splitPieces(this.#normalize(text), this.#model.splitSteps)) {
+      out.reserve(MAX_CACHED_IDS);
+      const known = cache.read(piece, out.ids, out.length);
+      if (known >= 0) out.length += known;
+      else this.#appendNew(piece, out);
+    }
+  }
+
+  /** The same, and tells where the text may be cut: nowhere in one that normalizing changes, or that pieces leave out of. */
+  encodeWithCuts(text: string, out: IdBuffer): Cuts {
+    const normal = this.#normalize(text);
+    const cuts = new CutPoints(text);
+    const start = out.length;
+    let end = 0;
+    let previous = '';
+    for (const piece of splitPieces(normal, this.#model.splitSteps)) {
+      cuts.visit(previous, end, out.length - start);
       out.reserve(MAX_CACHED_IDS);
       const known = this.#cache.read(piece, out.ids, out.length);
-      if (known >= 0) {
-        out.length += known;
-        continue;
-      }
-      const count = this.#encodePiece(piece);
-      out.appendFirst(this.#merger.symbols, count);
-      this.#cache.write(piece, this.#merger.symbols, count);
+      if (known >= 0) out.length += known;
+      else this.#appendNew(piece, out);
+      previous = piece;
+      end += piece.length;
     }
+    return normal === text && end === text.length ? cuts.take() : NO_CUTS;
+  }
+
+  #normalize(text: string): string {
+    const mayChange = this.#model.normalizesNfc && MAY_CHANGE_UNDER_NFC.test(text);
+    return mayChange ? text.normalize('NFC') : text;
+  }
+
+  #appendNew(piece: string, out: IdBuffer): void {
+    const count = this.#encodePiece(piece);
+    out.appendFirst(this.#merger.symbols, count);
+    this.#cache.write(piece, this.#merger.symbols, count);
   }
 
   /** Leaves the ids of the piece in the merger's symbols and returns how many they are. */

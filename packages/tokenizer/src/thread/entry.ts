@@ -62,13 +62,15 @@ export async function load(): Promise<LoadAnswer> {
   }
 }
 
-/** Encodes segments with the fast path. The answer is moved: for every segment where its ids end, then all ids. */
+/** Encodes segments with the fast path. The answer is moved: where the ids and the cuts of each end, then all ids and cuts. */
 export function encodeSegments(segments: readonly string[]): unknown {
   const { encoder } = fastPath();
-  out.append(new Uint32Array(segments.length));
+  out.append(new Uint32Array(segments.length * 2));
   for (const [at, segment] of segments.entries()) {
-    encoder.encodeInto(segment, out);
-    out.ids[at] = out.length;
+    const cuts = encoder.encodeWithCuts(segment, out);
+    out.ids[at * 2] = out.length;
+    out.append(cuts);
+    out.ids[at * 2 + 1] = out.length;
   }
   return Piscina.move(out.take());
 }

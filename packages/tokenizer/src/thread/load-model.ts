@@ -1,10 +1,11 @@
+import { headsFault } from '../encode/heads-fault.ts';
 import { buildFastModel } from '../fast/build-fast-model.ts';
 import { bytesOfToken } from '../fast/byte-alphabet.ts';
 import { type Frame, frameOf, selfCheck } from '../fast/self-check.ts';
 import { HfEncoder } from '../huggingface/hf-encoder.ts';
 import type { TokenizerConfig, TokenizerJson } from '../huggingface/tokenizer-json.ts';
 import { packVocabulary } from '../vocabulary.ts';
-import type { LoadedModel, TextForm } from './loaded-model.ts';
+import type { LoadedModel, ProvenFastModel, TextForm } from './loaded-model.ts';
 import { type ModelFiles, readModelFiles } from './model-files.ts';
 
 /** Loads a model folder. `hf` is the library's own instance, for kinds that have no proven fast form. */
@@ -15,8 +16,8 @@ export async function loadModel(folder: string): Promise<{ loaded: LoadedModel; 
   const silent = silentIds(json, config);
   const proven = provenFastModel(files, hf, silent);
   const loaded: LoadedModel = {
-    fast: 'reason' in proven ? undefined : proven,
-    textForm: 'reason' in proven ? textFormOf(json, hf, silent) : bytesForm(proven.model),
+    fast: 'reason' in proven ? undefined : proven.fast,
+    textForm: 'reason' in proven ? textFormOf(json, hf, silent) : bytesForm(proven.fast.model),
     addedTokens: json.added_tokens,
     config: { ...config, added_tokens_decoder: undefined },
     templateFile: files.templateFile,
@@ -24,12 +25,12 @@ export async function loadModel(folder: string): Promise<{ loaded: LoadedModel; 
     notes:
       'reason' in proven
         ? [`texts are encoded by the slower library in a thread, because ${proven.reason}`]
-        : [],
+        : proven.notes,
   };
   return { loaded, hf };
 }
 
-type Proven = NonNullable<LoadedModel['fast']> | { reason: string };
+type Proven = { fast: ProvenFastModel; notes: string[] } | { reason: string };
 
 function provenFastModel(files: ModelFiles, hf: HfEncoder, silent: ReadonlySet<number>): Proven {
   const built = buildFastModel(files.json, files.config, hf, silent);
@@ -37,10 +38,16 @@ function provenFastModel(files: ModelFiles, hf: HfEncoder, silent: ReadonlySet<n
   const frame: Frame | undefined = frameOf(hf);
   if (frame === undefined) return { reason: 'the post-processor is not a plain frame' };
   const difference = selfCheck(built.model, frame, files.json.added_tokens, hf);
-  return difference === undefined ? { model: built.model, frame } : { reason: difference };
+  if (difference !== undefined) return { reason: difference };
+  const fault = headsFault(built.model);
+  return {
+    fast: { model: built.model, frame, knowsHeads: fault === undefined },
+    notes:
+      fault === undefined ? [] : [`known beginnings of texts are encoded again, because ${fault}`],
+  };
 }
 
-function bytesForm(model: NonNullable<LoadedModel['fast']>['model']): TextForm {
+function bytesForm(model: ProvenFastModel['model']): TextForm {
   return { kind: 'bytes', vocabulary: model.vocabulary };
 }
 

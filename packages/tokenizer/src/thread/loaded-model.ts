@@ -13,10 +13,18 @@ export type TextForm =
       readonly json: TokenizerJson;
     };
 
+/** The fast form of a model, as its self-check left it. */
+export interface ProvenFastModel {
+  readonly model: FastModel;
+  readonly frame: Frame;
+  /** Whether texts may be cut between words, so that the beginning of one serves another. */
+  readonly knowsHeads: boolean;
+}
+
 /** A tokenizer as the loading thread hands it over; structured-cloneable, the large parts in shared memory. */
 export interface LoadedModel {
   /** Undefined when only Hugging Face's library encodes this kind; `notes` say why. */
-  readonly fast: { readonly model: FastModel; readonly frame: Frame } | undefined;
+  readonly fast: ProvenFastModel | undefined;
   readonly textForm: TextForm;
   readonly addedTokens: readonly AddedToken[];
   readonly config: TokenizerConfig;
