@@ -83,6 +83,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     finish: (signal) => finish(server, answers, signal),
     close: () =>
       new Promise((resolve) => {
+        answers.stop();
         server.close(() => resolve());
         server.closeAllConnections();
       }),
