@@ -16,6 +16,7 @@ const OWN = fileURLToPath(
 const WORDS = new URL('../../../packages/tokenizer/scripts/corpus/words.txt', import.meta.url);
 const REPETITIONS = 15;
 const CHAT_REQUESTS = 10_000;
+const PROMPTS = 3000;
 /** V8 gives the pages of an ended thread back after about eight seconds. */
 const PAGES_BACK_MS = 10_000;
 
@@ -77,13 +78,21 @@ function measureDetokenizer(tokenizer: Tokenizer): void {
   report('detokenize', 'ns/token', repeat(REPETITIONS, runNs));
 }
 
-/** Prompts that begin with the same words and go on with 24 of their own: nobody has seen them whole. */
-function measureHeads(tokenizer: Tokenizer): void {
+/** Prompts of a running process that nobody has seen whole: unique ones, and the same words followed by 24 others. */
+function measurePrompts(tokenizer: Tokenizer): void {
   for (const count of [200, 1500]) {
     const shared = freshText(count);
-    const prompt = (): string => `<|im_start|>user\n${shared} ${freshText(24)}<|im_end|>\n`;
-    const encode: Encode = (text) => encodeInline(tokenizer, text);
-    measureEncode(`${tokenizer.encoderKind}: ${count} known words and 24 others`, encode, prompt);
+    const kinds = {
+      [`${count} unique words`]: () => freshText(count),
+      [`${count} known words and 24 others`]: () => `${shared} ${freshText(24)}`,
+    };
+    for (const [name, content] of Object.entries(kinds)) {
+      const values = repeat(PROMPTS, () => {
+        const prompt = `<|im_start|>user\n${content()}<|im_end|>\n`;
+        return timeMs(() => encodeInline(tokenizer, prompt)) * 1000;
+      });
+      report(`prompt: ${name}`, 'us', values.slice(PROMPTS / 2));
+    }
   }
 }
 
@@ -117,7 +126,7 @@ const startMs = performance.now();
 const tokenizer = await loadTokenizer({ path: folder, threads: 0 });
 report('load, in a thread', 'ms', [performance.now() - startMs]);
 measureTexts(tokenizer.encoderKind, (text) => encodeInline(tokenizer, text));
-measureHeads(tokenizer);
+measurePrompts(tokenizer);
 measureDetokenizer(tokenizer);
 measureChats(tokenizer);
 await sleep(PAGES_BACK_MS);

@@ -17,7 +17,8 @@ const ANSWER_MS = 2_000;
  * runtime wakes every 20 µs after each message, which is a third of what nats-server costs when messages come one by one;
  * with slack these wake-ups fall together. Leases and pings count in seconds. The process stays the same one.
  */
-const WITH_TIMER_SLACK = '{ echo 30000000 > /proc/self/timerslack_ns; } 2>/dev/null; exec "$0" "$@"';
+const WITH_TIMER_SLACK =
+  '{ echo 30000000 > /proc/self/timerslack_ns; } 2>/dev/null; exec "$0" "$@"';
 
 /** Starts a nats-server on a free loopback port and waits until it answers. Its files lie below the state folder. */
 export async function startNats(

@@ -44,6 +44,17 @@ test('the cuts of a segment are found once, and again only when much more of it 
   assert.deepEqual(cut, [1000, 4500]);
 });
 
+test('cuts that are known hold when a longer beginning has none', () => {
+  const index = new HeadIndex((text) => (text.length > 1200 ? NO_CUTS : everyWord(text)));
+  const long = shared + words('long', 3000);
+  index.add(segmentOf(long));
+  assert.equal(index.find(shared + words('two', 100))?.offset, 960);
+  for (const chars of [3000, 3000, 3500]) {
+    const head = index.find(`${long.slice(0, chars)}!`);
+    assert.deepEqual([head?.offset, head?.ids.length, head?.cuts.length], [960, 960, 30]);
+  }
+});
+
 test('of many segments that begin alike eight are compared, those used last', () => {
   const index = new HeadIndex(everyWord);
   const preamble = words('preamble', 600);
