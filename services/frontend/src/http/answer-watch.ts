@@ -31,6 +31,10 @@ export class AnswerWatch {
   /** A client that takes nothing of what waits for it within the stall time, and at most a quarter more, is cut off. */
   add(response: ServerResponse): void {
     this.#open.add(response);
+    // Of every answer, since a socket may go on to the next one with the time-out that the last one left.
+    response.on('timeout', () => {
+      if (waits(response)) response.socket?.destroy();
+    });
     response.once('close', () => {
       this.#open.delete(response);
       this.#behind.delete(response);
@@ -48,12 +52,10 @@ export class AnswerWatch {
       if (isBehind === this.#behind.has(response)) continue;
       if (isBehind) {
         this.#behind.add(response);
-        response.setTimeout(this.#stallMs, () => {
-          if (waits(response)) response.socket?.destroy();
-        });
+        response.setTimeout(this.#stallMs);
       } else {
         this.#behind.delete(response);
-        response.removeAllListeners('timeout').setTimeout(0);
+        response.setTimeout(0);
       }
     }
   }

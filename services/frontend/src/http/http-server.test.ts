@@ -84,6 +84,30 @@ test('a client that reads nothing for the stall time is cut off, one that waits 
   await http.close();
 });
 
+test('a client that was behind with one answer may wait long for the next one on its connection', async (t) => {
+  const stallMs = 400;
+  const answers: ServerResponse[] = [];
+  const http = await serve((response) => void answers.push(response), stallMs);
+  t.after(() => http.close());
+  const get = 'GET / HTTP/1.1\r\nhost: x\r\n\r\n';
+  const socket = open(http, get + get).pause();
+  let isClosed = false;
+  socket.once('close', () => (isClosed = true));
+  await until(() => answers.length === 2);
+  const [first, second] = answers;
+  assert.ok(first !== undefined && second !== undefined);
+  first.end(BIG);
+  await until(() => first.socket?.timeout === stallMs);
+  socket.resume();
+  await until(() => first.writableFinished);
+  await sleep(stallMs * 2);
+  assert.equal(isClosed, false);
+  let rest = '';
+  socket.on('data', (data) => (rest = (rest + data.toString('latin1')).slice(-10)));
+  second.end('the second');
+  await until(() => rest.endsWith('the second'));
+});
+
 test('what Node would refuse by itself gets the envelope, and garbage does not hold its connection', async () => {
   const http = await serve((response) => response.end('fine'));
   const ask = async (head: string): Promise<string> => {
