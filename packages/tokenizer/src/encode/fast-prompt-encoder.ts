@@ -39,7 +39,11 @@ export class FastPromptEncoder implements PromptEncoder {
   constructor(options: FastPromptEncoderOptions) {
     const { model, frame, addedTokens, knowsHeads, threads } = options;
     const encoder = new FastEncoder(model);
-    this.#segments = new SegmentEncoder(encoder, { maxBytes: CACHE_BYTES, knowsHeads });
+    this.#segments = new SegmentEncoder(encoder, {
+      maxBytes: CACHE_BYTES,
+      knowsHeads,
+      ...(threads > 0 ? { cutBytes: INLINE_MAX_BYTES } : {}),
+    });
     this.#frame = frame;
     this.#parsing = new AddedTokenSplitter(addedTokens);
     this.#plain = new AddedTokenSplitter(addedTokens.filter((token) => !token.special));
@@ -55,6 +59,7 @@ export class FastPromptEncoder implements PromptEncoder {
   ): Uint32Array | Promise<Uint32Array> {
     const splitter = flags.parseSpecial ? this.#parsing : this.#plain;
     const pool = this.#pool;
+    this.#segments.beginText();
     if (pool === undefined) return this.#assemble(splitter.split(text), flags);
     const sections = splitter.split(text, INLINE_MAX_SECTIONS);
     if (sections === undefined) return this.#encodeWhole(pool, text, flags, signal);

@@ -45,9 +45,9 @@ interface Closest {
 /** Finds segments that begin like another one. Holds no segment longer than its owner, who calls `remove`. */
 export class HeadIndex {
   readonly #byKey = new Map<number, CutSegment>();
-  readonly #cutsOf: (text: string) => Cuts;
+  readonly #cutsOf: (text: string) => Cuts | undefined;
 
-  constructor(cutsOf: (text: string) => Cuts) {
+  constructor(cutsOf: (text: string) => Cuts | undefined) {
     this.#cutsOf = cutsOf;
   }
 
@@ -113,6 +113,7 @@ export class HeadIndex {
     if (uncut === undefined || uncutChars < MIN_HEAD_CHARS + offset * WORTH_CUTTING) return best;
     const known = uncut.cuts.subarray(0, cutWithin(uncut, uncutChars) + 2);
     const found = this.#cutsOf(uncut.text.slice(0, uncutChars));
+    if (found === undefined) return best;
     // A longer beginning has no cuts when normalizing changes it: those of the shorter one hold.
     uncut.cuts = found.length > known.length ? found : known;
     uncut.cutChars = uncutChars;

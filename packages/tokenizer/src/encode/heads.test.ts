@@ -131,3 +131,32 @@ test('texts that go on behind a known head stay inline; their beginnings come fr
   assert.ok(tokenizer.encode(`${longer} more`) instanceof Uint32Array);
   await Promise.all([tokenizer.close(), whole.close()]);
 });
+
+test('one text has cuts looked for in so many bytes, and more for the next text', async () => {
+  const { model } = await fastModelOf(OWN_MODEL);
+  const cut: number[] = [];
+  class Spied extends FastEncoder {
+    override encodeWithCuts(text: string, out: IdBuffer): Uint32Array {
+      cut.push(text.length);
+      return super.encodeWithCuts(text, out);
+    }
+  }
+  const options = { maxBytes: 1024 * 1024, knowsHeads: true, cutBytes: 1500 };
+  const segments = new SegmentEncoder(new Spied(model), options);
+  const out = new IdBuffer();
+  const texts = ['one', 'two', 'three'].map((word) => `${word} `.repeat(400).slice(0, 1000));
+  for (const text of texts) segments.encodeInto(text, out);
+  segments.beginText();
+  const heads = texts.map((text) => {
+    const found = segments.lookUp(`${text}!`);
+    return found instanceof Uint32Array ? undefined : found.head;
+  });
+  assert.deepEqual(cut, [1000]);
+  assert.deepEqual(
+    heads.map((head) => head !== undefined),
+    [true, false, false],
+  );
+  segments.beginText();
+  assert.ok(!(segments.lookUp(`${texts[1]}!`) instanceof Uint32Array));
+  assert.deepEqual(cut, [1000, 1000]);
+});

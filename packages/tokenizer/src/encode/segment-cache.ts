@@ -16,8 +16,11 @@ const MOSTLY = 3 / 4;
 
 export interface SegmentCacheOptions {
   readonly maxBytes: number;
-  /** Finds where a text may be cut; undefined when the model's texts may not, so that only whole segments are known. */
-  readonly cutsOf: ((text: string) => Cuts) | undefined;
+  /**
+   * Finds where a text may be cut, or answers undefined when that would take too long now. Absent when the model's texts may not
+   * be cut, so that only whole segments are known.
+   */
+  readonly cutsOf: ((text: string) => Cuts | undefined) | undefined;
 }
 
 /**

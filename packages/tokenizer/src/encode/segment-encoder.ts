@@ -16,6 +16,8 @@ export interface SegmentEncoderOptions {
   readonly maxBytes: number;
   /** Whether texts of this model may be cut, so that the beginning of one serves another. */
   readonly knowsHeads: boolean;
+  /** UTF-8 bytes of known segments in which one text may have cuts looked for, which costs as much as encoding; any when absent. */
+  readonly cutBytes?: number;
 }
 
 /** The segments between added tokens, from what is remembered of them and the fast path for the rest. */
@@ -23,12 +25,21 @@ export class SegmentEncoder {
   readonly #encoder: FastEncoder;
   readonly #cache: SegmentCache;
   readonly #scratch = new IdBuffer();
+  readonly #cutBytes: number;
+  #cutBytesLeft: number;
 
   /** `knowsHeads` when texts of this model may be cut. */
-  constructor(encoder: FastEncoder, { maxBytes, knowsHeads }: SegmentEncoderOptions) {
+  constructor(encoder: FastEncoder, { maxBytes, knowsHeads, cutBytes }: SegmentEncoderOptions) {
     this.#encoder = encoder;
-    const cutsOf = knowsHeads ? (text: string): Cuts => this.#cutsOf(text) : undefined;
+    this.#cutBytes = cutBytes ?? Number.POSITIVE_INFINITY;
+    this.#cutBytesLeft = this.#cutBytes;
+    const cutsOf = knowsHeads ? (text: string): Cuts | undefined => this.#cutsOf(text) : undefined;
     this.#cache = new SegmentCache({ maxBytes, cutsOf });
+  }
+
+  /** The segments that follow are those of a new text. */
+  beginText(): void {
+    this.#cutBytesLeft = this.#cutBytes;
   }
 
   /** The ids of a whole segment encoded before, or what of it has to be encoded. */
@@ -80,7 +91,10 @@ export class SegmentEncoder {
     return { segment, head, rest: head === undefined ? segment : segment.slice(head.offset) };
   }
 
-  #cutsOf(text: string): Cuts {
+  #cutsOf(text: string): Cuts | undefined {
+    const bytes = Buffer.byteLength(text);
+    if (bytes > this.#cutBytesLeft) return undefined;
+    this.#cutBytesLeft -= bytes;
     const cuts = this.#encoder.encodeWithCuts(text, this.#scratch);
     this.#scratch.take();
     return cuts;
