@@ -18,3 +18,13 @@ test('what is read is what a histogram of prom-client shows for the same values,
   assert.equal(await late.metrics(), await usual.metrics());
   assert.equal(await late.metrics(), await usual.metrics());
 });
+
+test('what is no number is refused where it is observed, and costs no other value', async () => {
+  const registry = new Registry();
+  const settings = { name: 'gap_seconds', help: 'Gaps', buckets: [1], registers: [registry] };
+  const histogram = new LateHistogram(settings);
+  histogram.observe(0.5);
+  assert.throws(() => histogram.observe(Number.NaN), TypeError);
+  histogram.observe(2);
+  assert.match(await registry.metrics(), /gap_seconds_count 2/);
+});

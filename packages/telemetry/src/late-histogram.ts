@@ -16,7 +16,9 @@ export class LateHistogram {
     this.#histogram = new Histogram({ ...configuration, collect: hand });
   }
 
+  /** Throws for what is no finite number, as prom-client does. */
   observe(value: number): void {
+    if (!Number.isFinite(value)) throw new TypeError(`not a finite number: ${value}`);
     this.#kept[this.#count++] = value;
     if (this.#count === KEPT) this.#hand();
   }
