@@ -1,6 +1,7 @@
 /**
- * A message that reached a subscription. `data` is valid only inside the handler unless copied, and starts at any byte
- * offset: copy it before viewing it as 32-bit words. `subject` and `headers` are decoded when they are first read.
+ * A message that reached a subscription. `data` stays what it is and starts at any byte offset: copy it before viewing it as
+ * 32-bit words, and do not keep a small part of it for long, since it is a view of all that was read with it. `subject` and
+ * `headers` are decoded when they are first read.
  */
 export interface BusMessage {
   readonly subject: string;
