@@ -27,6 +27,12 @@ export interface FastPromptEncoderOptions {
   readonly threads: number;
 }
 
+/** The different segments of one text; those in `known` need no encoding any more. */
+interface LookedUp {
+  readonly known: Map<string, Uint32Array>;
+  readonly unknown: ReadonlyMap<string, UnknownSegment>;
+}
+
 /** The proven fast path: what is known from the cache, short rests inline, more than 16 KiB of unknown text in a thread. */
 export class FastPromptEncoder implements PromptEncoder {
   readonly #segments: SegmentEncoder;
@@ -65,12 +71,13 @@ export class FastPromptEncoder implements PromptEncoder {
     if (sections === undefined) return this.#encodeWhole(pool, text, flags, signal);
     // No UTF-16 unit takes more than three bytes, so that most texts need no counting.
     if (text.length * 3 > INLINE_MAX_BYTES) {
-      const { known, unknown } = this.#lookUp(sections);
-      if (byteLength(unknown) > INLINE_MAX_BYTES) {
-        return this.#encodeUnknown(pool, unknown, known, signal).then(() =>
-          this.#assemble(sections, flags, known),
+      const lookedUp = this.#lookUp(sections);
+      if (byteLength(lookedUp.unknown) > INLINE_MAX_BYTES) {
+        return this.#encodeUnknown(pool, lookedUp, signal).then(() =>
+          this.#assemble(sections, flags, lookedUp),
         );
       }
+      return this.#assemble(sections, flags, lookedUp);
     }
     return this.#assemble(sections, flags);
   }
@@ -79,10 +86,7 @@ export class FastPromptEncoder implements PromptEncoder {
     await this.#pool?.close();
   }
 
-  #lookUp(sections: readonly Section[]): {
-    known: Map<string, Uint32Array>;
-    unknown: UnknownSegment[];
-  } {
+  #lookUp(sections: readonly Section[]): LookedUp {
     const known = new Map<string, Uint32Array>();
     const unknown = new Map<string, UnknownSegment>();
     for (const section of sections) {
@@ -91,25 +95,26 @@ export class FastPromptEncoder implements PromptEncoder {
       if (found instanceof Uint32Array) known.set(section, found);
       else unknown.set(section, found);
     }
-    return { known, unknown: [...unknown.values()] };
+    return { known, unknown };
   }
 
   /** Encodes `unknown` in a thread and adds it to `known`. */
   async #encodeUnknown(
     pool: ThreadPool,
-    unknown: readonly UnknownSegment[],
-    known: Map<string, Uint32Array>,
+    { known, unknown }: LookedUp,
     signal: AbortSignal | undefined,
   ): Promise<void> {
-    const rests = unknown.map(({ rest }) => rest);
+    const rests = Array.from(unknown.values(), ({ rest }) => rest);
     const packed = await pool.run<Uint32Array>('encodeSegments', rests, signal);
-    let start = unknown.length * 2;
-    for (const [at, segment] of unknown.entries()) {
+    let at = 0;
+    let start = unknown.size * 2;
+    for (const segment of unknown.values()) {
       const [idsEnd, cutsEnd] = packed.subarray(at * 2, at * 2 + 2);
       const ids = packed.subarray(start, idsEnd);
       const cuts = packed.subarray(idsEnd, cutsEnd);
       known.set(segment.segment, this.#segments.complete(segment, ids, cuts));
       start = cutsEnd!;
+      at++;
     }
   }
 
@@ -132,7 +137,7 @@ export class FastPromptEncoder implements PromptEncoder {
   #assemble(
     sections: readonly Section[],
     { addSpecialTokens }: EncodeFlags,
-    known?: ReadonlyMap<string, Uint32Array>,
+    lookedUp?: LookedUp,
   ): Uint32Array {
     const out = this.#out;
     if (addSpecialTokens) out.append(this.#frame.prefix);
@@ -141,17 +146,17 @@ export class FastPromptEncoder implements PromptEncoder {
         out.push(section);
         continue;
       }
-      const ids = known?.get(section);
-      if (ids === undefined) this.#segments.encodeInto(section, out);
-      else out.append(ids);
+      const ids = lookedUp?.known.get(section);
+      if (ids !== undefined) out.append(ids);
+      else this.#segments.encodeInto(section, out, lookedUp?.unknown.get(section));
     }
     if (addSpecialTokens) out.append(this.#frame.suffix);
     return out.take();
   }
 }
 
-function byteLength(unknown: readonly UnknownSegment[]): number {
+function byteLength(unknown: LookedUp['unknown']): number {
   let bytes = 0;
-  for (const { rest } of unknown) bytes += Buffer.byteLength(rest);
+  for (const { rest } of unknown.values()) bytes += Buffer.byteLength(rest);
   return bytes;
 }

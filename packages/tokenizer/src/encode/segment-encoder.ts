@@ -47,14 +47,14 @@ export class SegmentEncoder {
     return this.#cache.get(segment) ?? this.#unknown(segment);
   }
 
-  /** Appends the ids of `segment` to `out` and remembers them. */
-  encodeInto(segment: string, out: IdBuffer): void {
+  /** Appends the ids of `segment` to `out` and remembers them. `unknown` is what `lookUp` has said of it for this text. */
+  encodeInto(segment: string, out: IdBuffer, unknown?: UnknownSegment): void {
     const ids = this.#cache.get(segment);
     if (ids !== undefined) {
       out.append(ids);
       return;
     }
-    const { head, rest } = this.#unknown(segment);
+    const { head, rest } = unknown ?? this.#unknown(segment);
     const start = out.length;
     if (head !== undefined) out.append(head.ids);
     if (!this.#cache.takes(segment, head)) {
