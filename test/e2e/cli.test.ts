@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,7 +10,19 @@ import type { Diagnosis } from '@busbar/cli';
 import { waitFor } from '@busbar/testkit';
 import { allGone, bin, busbar, type Home, list, newHome, runs } from './cli-home.ts';
 
+const SCHED_OTHER = 0;
+const SCHED_BATCH = 3;
+const hasChrt = process.platform === 'linux' && spawnSync('chrt', ['--version']).status === 0;
 const DECODE = fileURLToPath(new URL('../../services/decode/src/main.ts', import.meta.url));
+
+/** The different scheduling policies of a process's threads, from field 41 of their `stat`. */
+function threadPolicies(pid: number): number[] {
+  const policies = readdirSync(`/proc/${pid}/task`).map((thread) => {
+    const stat = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8');
+    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[38]);
+  });
+  return [...new Set(policies)];
+}
 
 suite('a detached stack', async () => {
   const home = await newHome('cli-one');
@@ -57,6 +69,15 @@ suite('a detached stack', async () => {
       assert.deepEqual([worker.model, worker.kvBlocks, worker.blockSize], ['busbar-mock', 926, 16]);
     }
     pids = view.processes.map((process) => process.pid);
+  });
+
+  test('who passes messages on interrupts nobody, and workers are scheduled as ever', {
+    skip: !hasChrt,
+  }, () => {
+    for (const { role, pid } of list(home).processes) {
+      const wanted = role === 'decode' ? SCHED_OTHER : SCHED_BATCH;
+      assert.deepEqual(threadPolicies(pid), [wanted], role);
+    }
   });
 
   test('a client gets an answer, and so does busbar chat', async () => {

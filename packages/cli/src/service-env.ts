@@ -49,6 +49,7 @@ export const SERVICE_VARIABLES: Readonly<Record<'all' | ServiceRole, readonly st
     'BUSBAR_HTTP_REUSE_PORT',
     'BUSBAR_KEEPALIVE_MS',
     'BUSBAR_TOKENIZER_THREADS',
+    'BUSBAR_SCHEDULING',
   ],
   router: [
     'BUSBAR_POLICY',
@@ -57,6 +58,7 @@ export const SERVICE_VARIABLES: Readonly<Record<'all' | ServiceRole, readonly st
     'BUSBAR_DISAGGREGATION',
     'BUSBAR_DISAGGREGATION_THRESHOLD',
     'BUSBAR_DISAGGREGATION_STRICT',
+    'BUSBAR_SCHEDULING',
   ],
   decode: WORKER_VARIABLES,
   prefill: WORKER_VARIABLES,

@@ -1,4 +1,4 @@
-import { baseFields, field } from '@busbar/service';
+import { baseFields, field, schedulingField } from '@busbar/service';
 import { z } from 'zod';
 
 export const frontendConfigSchema = z.object({
@@ -20,5 +20,6 @@ export const frontendConfigSchema = z.object({
     .int(0, 64)
     .default(1)
     .describe('Threads for long prompts; 0 encodes everything in the main thread'),
+  scheduling: schedulingField,
 });
 export type FrontendConfig = z.infer<typeof frontendConfigSchema>;

@@ -1,5 +1,5 @@
 import { DISAGGREGATION_MODES, POLICIES, ROUTER_DEFAULTS } from '@busbar/routing';
-import { baseFields, field } from '@busbar/service';
+import { baseFields, field, schedulingField } from '@busbar/service';
 import { z } from 'zod';
 
 /** Configuration of a router; `BUSBAR_` and the field's name in capitals is its environment variable. */
@@ -34,5 +34,6 @@ export const routerConfigSchema = z.object({
     .describe(
       'Refuse requests that must be split and cannot be, and fail those whose split fails, instead of serving them whole',
     ),
+  scheduling: schedulingField,
 });
 export type RouterServiceConfig = z.infer<typeof routerConfigSchema>;

@@ -114,7 +114,7 @@ function watchOverThisProcess({ context, stack }: UpJob): void {
   });
 }
 
-async function bringUpNats({ context, stack, phases, suffix }: UpJob): Promise<void> {
+async function bringUpNats({ context, options, stack, phases, suffix }: UpJob): Promise<void> {
   const given = context.env['BUSBAR_NATS_URL'];
   if (given) {
     const info = await checkNats(given);
@@ -128,8 +128,12 @@ async function bringUpNats({ context, stack, phases, suffix }: UpJob): Promise<v
   } catch (error) {
     throw new CliError('CLI_NO_NATS', messageOf(error), { cause: error });
   }
-  const name = `busbar-${stack.state.namespace}-${suffix}`;
-  const { url, info } = await startNats(stack, binary, name, context.signal);
+  const { url, info } = await startNats(stack, {
+    binary,
+    serverName: `busbar-${stack.state.namespace}-${suffix}`,
+    scheduling: options.scheduling,
+    signal: context.signal,
+  });
   phases.done(`nats-server ${info.version} ready on ${url}`);
 }
 

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { OLDEST_NATS_SERVER } from '@busbar/bus';
-import { baseFields } from '@busbar/service';
+import { baseFields, type Scheduling } from '@busbar/service';
 import { CliError } from '../errors.ts';
 import { natsConf } from '../nats/conf.ts';
 import { isVersionAtLeast, type NatsInfo, readNatsInfo } from '../nats/info.ts';
@@ -17,15 +17,28 @@ const ANSWER_MS = 2_000;
  * runtime wakes every 20 µs after each message, which is a third of what nats-server costs when messages come one by one;
  * with slack these wake-ups fall together. Leases and pings count in seconds. The process stays the same one.
  */
-const WITH_TIMER_SLACK =
-  '{ echo 30000000 > /proc/self/timerslack_ns; } 2>/dev/null; exec "$0" "$@"';
+const TIMER_SLACK = '{ echo 30000000 > /proc/self/timerslack_ns; } 2>/dev/null';
+/** As services do it (`applyScheduling`): a woken nats-server does not interrupt those whose messages it carries. */
+const BATCH = 'PATH=/usr/bin:/bin chrt --batch --pid 0 $$ >/dev/null 2>&1';
+
+/** The shell's line that becomes nats-server, with the settings of Linux that only a process can make for itself. */
+function launchLine(scheduling: Scheduling): string {
+  const settings = scheduling === 'batch' ? [TIMER_SLACK, BATCH] : [TIMER_SLACK];
+  return [...settings, 'exec "$0" "$@"'].join('; ');
+}
+
+export interface NatsLaunch {
+  binary: string;
+  serverName: string;
+  scheduling: Scheduling;
+  /** Ends the wait for the server's first answer. */
+  signal: AbortSignal;
+}
 
 /** Starts a nats-server on a free loopback port and waits until it answers. Its files lie below the state folder. */
 export async function startNats(
   stack: Stack,
-  binary: string,
-  serverName: string,
-  signal: AbortSignal,
+  { binary, serverName, scheduling, signal }: NatsLaunch,
 ): Promise<{ url: string; info: NatsInfo }> {
   const folder = join(stack.stateDir, 'nats');
   // Leases and cards of a stack that is gone must not look like processes that run.
@@ -41,7 +54,7 @@ export async function startNats(
     role: 'nats-server',
     id: 'nats-server',
     command: '/bin/sh',
-    args: ['-c', WITH_TIMER_SLACK, binary, '-c', conf],
+    args: ['-c', launchLine(scheduling), binary, '-c', conf],
     // One core carries far more messages than one machine's stack sends; a second only spins between them.
     env: { PATH: process.execPath, GOMAXPROCS: '1' },
     logFile: join(stack.stateDir, 'logs', 'nats-server.log'),

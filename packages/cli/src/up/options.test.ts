@@ -21,8 +21,18 @@ test('the defaults are two equal workers', () => {
     thresholdTokens: undefined,
     isStrict: false,
   });
+  assert.equal(options.scheduling, 'batch');
   assert.equal(options.isDetached, false);
   assert.equal(options.modelPath, undefined);
+});
+
+test('the scheduling policy comes from its variable alone', () => {
+  assert.equal(parse({}, { BUSBAR_SCHEDULING: 'normal' }).scheduling, 'normal');
+  assert.equal(parse({}, { BUSBAR_SCHEDULING: '' }).scheduling, 'batch');
+  assert.throws(
+    () => parse({}, { BUSBAR_SCHEDULING: 'idle' }),
+    /BUSBAR_SCHEDULING does not know "idle"/,
+  );
 });
 
 test('lists give one value to each worker', () => {

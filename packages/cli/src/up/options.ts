@@ -1,6 +1,7 @@
 import { basename } from 'node:path';
 import { limit } from '@busbar/protocol';
 import { DISAGGREGATION_MODES, POLICIES } from '@busbar/routing';
+import { SCHEDULINGS, type Scheduling } from '@busbar/service';
 import type { Env } from '../context.ts';
 import { type Given, given, type UpFlags, written } from './flags.ts';
 import {
@@ -55,6 +56,8 @@ export interface UpOptions extends Pools {
   port: number;
   host: string;
   contextTokens: number | undefined;
+  /** Of nats-server; frontends and routers read the variable themselves. */
+  scheduling: Scheduling;
   isDetached: boolean;
 }
 
@@ -85,8 +88,15 @@ export function parseUpOptions(flags: UpFlags, env: Env, cwd: string): UpOptions
     kvEvents: flags.kvEvents && flag('BUSBAR_KV_EVENTS', env['BUSBAR_KV_EVENTS'], true),
     port: integer(given('port', flags, env), 1, 65_535),
     host: hostName(given('host', flags, env)),
+    scheduling: schedulingOf(env),
     isDetached: flags.detach === true,
   };
+}
+
+/** An empty variable is as none, as for the services. */
+function schedulingOf(env: Env): Scheduling {
+  const name = 'BUSBAR_SCHEDULING';
+  return oneOf({ name, text: env[name] || SCHEDULINGS[0] }, SCHEDULINGS);
 }
 
 type EngineParts = Pick<

@@ -25,6 +25,7 @@ const input: PlanInput = {
     host: '127.0.0.1',
     contextTokens: 4096,
     isDetached: false,
+    scheduling: 'batch',
   },
   namespace: 'ns',
   natsUrl: 'nats://127.0.0.1:1',
