@@ -18,7 +18,7 @@ interface Seen {
 }
 
 /** What a process of its own sees after the call, a thread that it starts later included. */
-async function inProcess(scheduling: Scheduling, env: NodeJS.ProcessEnv): Promise<Seen> {
+async function inProcess(scheduling: Scheduling, env?: Record<string, string>): Promise<Seen> {
   const script = `
     import { existsSync, readdirSync, readFileSync } from 'node:fs';
     import { once } from 'node:events';
@@ -36,14 +36,17 @@ async function inProcess(scheduling: Scheduling, env: NodeJS.ProcessEnv): Promis
     await later.terminate();
   `;
   const args = ['--input-type=module', '--eval', script];
-  const { stdout } = await promisify(execFile)(process.execPath, args, { env, cwd: CWD });
+  const { stdout } = await promisify(execFile)(process.execPath, args, {
+    cwd: CWD,
+    ...(env === undefined ? {} : { env }),
+  });
   return JSON.parse(stdout);
 }
 
 test('batch holds for every thread, also for later ones', {
   skip: !hasChrt && 'no chrt',
 }, async () => {
-  const { now, logged, policies } = await inProcess('batch', process.env);
+  const { now, logged, policies } = await inProcess('batch');
   assert.equal(now, 'batch');
   assert.deepEqual(logged, []);
   assert.ok(policies.length > 2, `${policies.length} threads`);
@@ -51,7 +54,7 @@ test('batch holds for every thread, also for later ones', {
 });
 
 test('normal leaves the process as it was started', async () => {
-  const { now, logged, policies } = await inProcess('normal', process.env);
+  const { now, logged, policies } = await inProcess('normal');
   assert.equal(now, 'normal');
   assert.deepEqual(logged, []);
   assert.ok(policies.every((policy) => policy === 0));
@@ -60,7 +63,7 @@ test('normal leaves the process as it was started', async () => {
 test('without chrt the process goes on, and says so', {
   skip: platform() !== 'linux',
 }, async () => {
-  const { now, logged, policies } = await inProcess('batch', { ...process.env, PATH: '/nowhere' });
+  const { now, logged, policies } = await inProcess('batch', { PATH: '/nowhere' });
   assert.equal(now, 'normal');
   assert.deepEqual(logged, ['scheduling stays normal']);
   assert.deepEqual([...new Set(policies)], [0]);

@@ -67,6 +67,19 @@ test('routers first, then workers, then frontends, each with its own id', () => 
   }
 });
 
+test('frontends alone keep to two heaps, unless the person wants more', () => {
+  const arenas = (env: PlanInput['env']) =>
+    planProcesses({ ...input, env }).map((spec) => `${spec.role} ${spec.env['MALLOC_ARENA_MAX']}`);
+  const count = { frontend: 2, other: 5 };
+  const plain = arenas({});
+  assert.equal(plain.filter((text) => text === 'frontend 2').length, count.frontend);
+  assert.equal(plain.filter((text) => text.endsWith(' undefined')).length, count.other);
+  assert.deepEqual(
+    new Set(arenas({ MALLOC_ARENA_MAX: '4' }).map((t) => t.split(' ')[1])),
+    new Set(['4']),
+  );
+});
+
 test('a variable reaches only the roles that read it, and flags win over variables', () => {
   for (const spec of planProcesses(input)) {
     const isRouter = spec.role === 'router';

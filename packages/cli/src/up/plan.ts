@@ -41,6 +41,21 @@ const NODE_FLAGS: Readonly<Record<ServiceRole, readonly string[]>> = {
   prefill: [],
 };
 
+/**
+ * glibc gives each thread a heap of its own and keeps in it what the thread that loaded a tokenizer has freed: 270 to 400 MiB
+ * of a frontend with Qwen3's tokenizer, by chance, against 245 to 260 MiB with one heap for the main thread and one for all others.
+ */
+const TWO_HEAPS = { MALLOC_ARENA_MAX: '2' };
+
+/** What the C library of a role reads, unless the person has set it. */
+const LIBC_ENV: Readonly<Record<ServiceRole, Readonly<Record<string, string>>>> = {
+  frontend: TWO_HEAPS,
+  router: {},
+  // An engine would inherit it.
+  decode: {},
+  prefill: {},
+};
+
 /** The processes of a stack, in the order of their start. Pure: the same input gives the same plan. */
 export function planProcesses(input: PlanInput): ProcessSpec[] {
   const { options } = input;
@@ -117,7 +132,7 @@ function spec(
     id,
     command: input.node,
     args: [...NODE_FLAGS[role], join(input.root, 'services', role, 'src', 'main.ts')],
-    env: serviceEnv(input.env, role, {
+    env: serviceEnv({ ...LIBC_ENV[role], ...input.env }, role, {
       ...decided,
       BUSBAR_ID: id,
       BUSBAR_NATS_URL: input.natsUrl,
