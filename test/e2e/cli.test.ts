@@ -12,7 +12,8 @@ import { allGone, bin, busbar, type Home, list, newHome, runs } from './cli-home
 
 const SCHED_OTHER = 0;
 const SCHED_BATCH = 3;
-const hasChrt = process.platform === 'linux' && spawnSync('chrt', ['--version']).status === 0;
+const hasChrt =
+  process.platform === 'linux' && spawnSync('chrt', ['--batch', '0', 'true']).status === 0;
 const DECODE = fileURLToPath(new URL('../../services/decode/src/main.ts', import.meta.url));
 
 /** The different scheduling policies of a process's threads, from field 41 of their `stat`. */
@@ -72,7 +73,7 @@ suite('a detached stack', async () => {
   });
 
   test('who passes messages on interrupts nobody, and workers are scheduled as ever', {
-    skip: !hasChrt,
+    skip: !hasChrt && 'no chrt',
   }, () => {
     for (const { role, pid } of list(home).processes) {
       const wanted = role === 'decode' ? SCHED_OTHER : SCHED_BATCH;

@@ -10,28 +10,26 @@ const LIMIT_MS = 2_000;
 export const SCHEDULINGS = ['batch', 'normal'] as const;
 export type Scheduling = (typeof SCHEDULINGS)[number];
 
-/** The field `scheduling` of services that only pass messages on. Not for workers: an engine would inherit it. */
+/** The field `scheduling` of services that host no engine. Not for workers: an engine would inherit it. */
 export const schedulingField = field
   .choice(SCHEDULINGS)
-  .default('batch')
+  .default(SCHEDULINGS[0])
   .describe(
-    'Linux: whether this process, when woken, waits for the end of what runs on its core (batch) or interrupts it (normal)',
+    'Linux: batch waits its turn when woken on a busy core, normal may interrupt what runs there; busbar up reads it for nats-server too',
   );
 
 /**
  * Puts all threads of this process, and those that they start, under the scheduling policy `batch` by util-linux's `chrt`, which
  * needs no privilege. A woken process then interrupts nobody, so that bursts of messages are handled in one go. A core that
- * is idle takes it as fast as before. Where that is not possible the process goes on as it is, and the log says so.
- * Resolves to what holds now.
+ * is idle takes it as fast as before. Where that is not possible the process goes on, and the log says so. `normal` changes nothing.
  */
-export async function applyScheduling(scheduling: Scheduling, log: Logger): Promise<Scheduling> {
-  if (scheduling === 'normal' || platform() !== 'linux') return 'normal';
+export async function applyScheduling(scheduling: Scheduling, log: Logger): Promise<void> {
+  if (scheduling === 'normal' || platform() !== 'linux') return;
   try {
     await chrt('--all-tasks', '--batch', '--pid', '0', String(process.pid));
-    return 'batch';
+    log.debug({ scheduling }, 'scheduling is set');
   } catch (error) {
-    log.debug({ reason: messageOf(error) }, 'scheduling stays normal');
-    return 'normal';
+    log.debug({ reason: messageOf(error) }, 'scheduling could not be set for all threads');
   }
 }
 

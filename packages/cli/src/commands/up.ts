@@ -132,6 +132,7 @@ async function bringUpNats({ context, options, stack, phases, suffix }: UpJob): 
     binary,
     serverName: `busbar-${stack.state.namespace}-${suffix}`,
     scheduling: options.scheduling,
+    path: context.env['PATH'] ?? '',
     signal: context.signal,
   });
   phases.done(`nats-server ${info.version} ready on ${url}`);

@@ -19,7 +19,7 @@ const ANSWER_MS = 2_000;
  */
 const TIMER_SLACK = '{ echo 30000000 > /proc/self/timerslack_ns; } 2>/dev/null';
 /** As services do it (`applyScheduling`): a woken nats-server does not interrupt those whose messages it carries. */
-const BATCH = 'PATH=/usr/bin:/bin chrt --batch --pid 0 $$ >/dev/null 2>&1';
+const BATCH = 'chrt --batch --pid 0 $$ >/dev/null 2>&1';
 
 /** The shell's line that becomes nats-server, with the settings of Linux that only a process can make for itself. */
 function launchLine(scheduling: Scheduling): string {
@@ -31,6 +31,8 @@ export interface NatsLaunch {
   binary: string;
   serverName: string;
   scheduling: Scheduling;
+  /** Where `chrt` is looked for. */
+  path: string;
   /** Ends the wait for the server's first answer. */
   signal: AbortSignal;
 }
@@ -38,7 +40,7 @@ export interface NatsLaunch {
 /** Starts a nats-server on a free loopback port and waits until it answers. Its files lie below the state folder. */
 export async function startNats(
   stack: Stack,
-  { binary, serverName, scheduling, signal }: NatsLaunch,
+  { binary, serverName, scheduling, path, signal }: NatsLaunch,
 ): Promise<{ url: string; info: NatsInfo }> {
   const folder = join(stack.stateDir, 'nats');
   // Leases and cards of a stack that is gone must not look like processes that run.
@@ -56,7 +58,7 @@ export async function startNats(
     command: '/bin/sh',
     args: ['-c', launchLine(scheduling), binary, '-c', conf],
     // One core carries far more messages than one machine's stack sends; a second only spins between them.
-    env: { PATH: process.execPath, GOMAXPROCS: '1' },
+    env: { PATH: path, GOMAXPROCS: '1' },
     logFile: join(stack.stateDir, 'logs', 'nats-server.log'),
     port,
   });

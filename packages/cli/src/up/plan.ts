@@ -42,8 +42,8 @@ const NODE_FLAGS: Readonly<Record<ServiceRole, readonly string[]>> = {
 };
 
 /**
- * glibc gives each thread a heap of its own and keeps in it what the thread that loaded a tokenizer has freed: 270 to 400 MiB
- * of a frontend with Qwen3's tokenizer, by chance, against 245 to 260 MiB with one heap for the main thread and one for all others.
+ * glibc gives each thread a heap of its own and keeps in it what that thread has freed, above all the one that loaded a tokenizer.
+ * With two, others use it again: some 20 MiB less in most runs, and 150 in the worst (docs/benchmarks.md, Memory).
  */
 const TWO_HEAPS = { MALLOC_ARENA_MAX: '2' };
 
@@ -132,7 +132,7 @@ function spec(
     id,
     command: input.node,
     args: [...NODE_FLAGS[role], join(input.root, 'services', role, 'src', 'main.ts')],
-    env: serviceEnv({ ...LIBC_ENV[role], ...input.env }, role, {
+    env: serviceEnv(withDefaults(input.env, LIBC_ENV[role]), role, {
       ...decided,
       BUSBAR_ID: id,
       BUSBAR_NATS_URL: input.natsUrl,
@@ -141,4 +141,10 @@ function spec(
     }),
     logFile: join(input.stateDir, 'logs', `${name}.log`),
   };
+}
+
+/** `env`, and of `defaults` what is not set there or empty. */
+function withDefaults(env: Env, defaults: Readonly<Record<string, string>>): Env {
+  const missing = Object.entries(defaults).filter(([name]) => !env[name]);
+  return { ...env, ...Object.fromEntries(missing) };
 }
