@@ -1,10 +1,12 @@
 import { execFile } from 'node:child_process';
 import { platform } from 'node:os';
+import { promisify } from 'node:util';
 import { messageOf } from '@busbar/base';
 import type { Logger } from '@busbar/telemetry';
 import { field } from './fields.ts';
 
 const LIMIT_MS = 2_000;
+const run = promisify(execFile);
 
 /** Linux scheduling policies: SCHED_BATCH and SCHED_OTHER. */
 export const SCHEDULINGS = ['batch', 'normal'] as const;
@@ -26,18 +28,10 @@ export const schedulingField = field
 export async function applyScheduling(scheduling: Scheduling, log: Logger): Promise<void> {
   if (scheduling === 'normal' || platform() !== 'linux') return;
   try {
-    await chrt('--all-tasks', '--batch', '--pid', '0', String(process.pid));
+    const args = ['--all-tasks', '--batch', '--pid', '0', String(process.pid)];
+    await run('chrt', args, { timeout: LIMIT_MS });
     log.debug({ scheduling }, 'scheduling is set');
   } catch (error) {
     log.debug({ reason: messageOf(error) }, 'scheduling could not be set for all threads');
   }
-}
-
-function chrt(...args: string[]): Promise<void> {
-  return new Promise((resolve, reject) => {
-    execFile('chrt', args, { timeout: LIMIT_MS }, (error) => {
-      if (error === null) resolve();
-      else reject(error);
-    });
-  });
 }

@@ -74,6 +74,7 @@ test('frontends alone keep to two heaps, unless the person wants more', () => {
   const plain = arenas({});
   assert.equal(plain.filter((text) => text === 'frontend 2').length, count.frontend);
   assert.equal(plain.filter((text) => text.endsWith(' undefined')).length, count.other);
+  assert.deepEqual(arenas({ MALLOC_ARENA_MAX: '' }).at(-1), 'frontend 2', 'empty is as none');
   assert.deepEqual(
     new Set(arenas({ MALLOC_ARENA_MAX: '4' }).map((t) => t.split(' ')[1])),
     new Set(['4']),
