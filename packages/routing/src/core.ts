@@ -65,7 +65,6 @@ class Core implements RouterCore {
   readonly #ingest: KvIngest;
   readonly #placer: Placer;
   readonly #life: LifeLine;
-  #lastMs = 0;
 
   constructor(config: RouterConfig, rng: Rng) {
     this.#config = config;
@@ -102,13 +101,12 @@ class Core implements RouterCore {
   }
 
   onWorkerJoined(workerId: string, epoch: number, info: WorkerInfo, nowMs: number): RouterEffect[] {
-    const effects = this.#begin(nowMs);
+    const effects: RouterEffect[] = [];
     const known = this.#table.get(workerId);
     if (known !== undefined) {
       if (known.epoch === epoch && isSameButAdapters(known.info, info)) {
         known.info = info;
-        known.heardMs = nowMs;
-        known.refreshOpen();
+        known.onHeard(nowMs);
         this.#drain(nowMs, effects);
         return effects;
       }
@@ -133,14 +131,13 @@ class Core implements RouterCore {
   }
 
   onWorkerLeft(workerId: string, nowMs: number): RouterEffect[] {
-    this.#lastMs = nowMs;
     const row = this.#table.get(workerId);
     if (row !== undefined) this.#removeWorker(row, nowMs);
     return [];
   }
 
   onLoad(workerId: string, load: WorkerLoad, nowMs: number): RouterEffect[] {
-    const effects = this.#begin(nowMs);
+    const effects: RouterEffect[] = [];
     const row = this.#table.get(workerId);
     if (row === undefined || this.#retired.has(workerId, load.epoch)) return effects;
     const wasAvailable = isAvailable(row, nowMs, this.#config.loadSilenceMs);
@@ -158,14 +155,14 @@ class Core implements RouterCore {
   }
 
   onKv(workerId: string, batch: KvBatch, nowMs: number): RouterEffect[] {
-    const effects = this.#begin(nowMs);
+    const effects: RouterEffect[] = [];
     const row = this.#table.get(workerId);
     if (row !== undefined) this.#ingest.onBatch(row, batch, nowMs, effects);
     return effects;
   }
 
   onKvSnapshot(workerId: string, snapshot: KvSnapshot, nowMs: number): RouterEffect[] {
-    const effects = this.#begin(nowMs);
+    const effects: RouterEffect[] = [];
     const row = this.#table.get(workerId);
     if (row !== undefined && this.#ingest.onSnapshot(row, snapshot, nowMs, effects)) {
       this.#drain(nowMs, effects);
@@ -174,7 +171,7 @@ class Core implements RouterCore {
   }
 
   onKvSyncFailed(workerId: string, nowMs: number): RouterEffect[] {
-    const effects = this.#begin(nowMs);
+    const effects: RouterEffect[] = [];
     const row = this.#table.get(workerId);
     if (row !== undefined && this.#ingest.onSyncFailed(row, nowMs, effects)) {
       this.#drain(nowMs, effects);
@@ -183,7 +180,7 @@ class Core implements RouterCore {
   }
 
   onRequest(event: RequestEvent, nowMs: number): RouterEffect[] {
-    const effects = this.#begin(nowMs);
+    const effects: RouterEffect[] = [];
     const pool = this.#table.pool(event.request.model);
     if (pool === undefined) {
       const hasPrefill = this.#table.prefillPool(event.request.model) !== undefined;
@@ -203,14 +200,13 @@ class Core implements RouterCore {
     return effects;
   }
 
-  onRequestCancelled(key: number, nowMs: number): RouterEffect[] {
-    this.#lastMs = nowMs;
+  onRequestCancelled(key: number): RouterEffect[] {
     this.#queue.remove(key);
     return [];
   }
 
   onLife(frontendId: string, event: LifeEvent, hashes: Uint32Array, nowMs: number): RouterEffect[] {
-    const effects = this.#begin(nowMs);
+    const effects: RouterEffect[] = [];
     const row = this.#life.onEvent(frontendId, event, hashes, nowMs, effects);
     if (row === undefined) return effects;
     if (row.approximate !== undefined) {
@@ -222,13 +218,13 @@ class Core implements RouterCore {
   }
 
   onHeld(frontendId: string, held: HeldDecisions, nowMs: number): RouterEffect[] {
-    const effects = this.#begin(nowMs);
+    const effects: RouterEffect[] = [];
     if (this.#lost.onHeld(frontendId, held, nowMs, effects)) this.#drain(nowMs, effects);
     return effects;
   }
 
   onFrontendLeft(frontendId: string, nowMs: number): RouterEffect[] {
-    const effects = this.#begin(nowMs);
+    const effects: RouterEffect[] = [];
     this.#ledger.removeWhere((booking) => booking.frontendId === frontendId, nowMs);
     for (const { event } of this.#queue.entries()) {
       if (event.request.frontendId === frontendId) this.#queue.remove(event.key);
@@ -238,19 +234,25 @@ class Core implements RouterCore {
   }
 
   onLink(record: LinkRecord, nowMs: number): RouterEffect[] {
-    const effects = this.#begin(nowMs);
+    const effects: RouterEffect[] = [];
     if (this.#links.onRecord(record, nowMs)) this.#drain(nowMs, effects);
     return effects;
   }
 
-  onLinkGone(prefillWorkerId: string, decodeWorkerId: string, nowMs: number): RouterEffect[] {
-    const effects = this.#begin(nowMs);
+  onLinkGone(prefillWorkerId: string, decodeWorkerId: string): RouterEffect[] {
     this.#links.onGone(prefillWorkerId, decodeWorkerId);
+    return [];
+  }
+
+  onReconnected(nowMs: number): RouterEffect[] {
+    const effects: RouterEffect[] = [];
+    for (const row of this.#table.all()) row.onHeard(nowMs);
+    this.#drain(nowMs, effects);
     return effects;
   }
 
   onTick(nowMs: number): RouterEffect[] {
-    const effects = this.#begin(nowMs);
+    const effects: RouterEffect[] = [];
     const { bookingTtlMs, approximateTtlMs } = this.#config;
     this.#alarm.reset();
     this.#ledger.expire(nowMs - bookingTtlMs, nowMs);
@@ -273,26 +275,21 @@ class Core implements RouterCore {
     return effects;
   }
 
-  workers(): WorkerView[] {
+  workers(nowMs: number): WorkerView[] {
     const { loadSilenceMs } = this.#config;
     return this.#table
       .sorted()
-      .map((row) => viewOf(row, this.#columns, isAvailable(row, this.#lastMs, loadSilenceMs)));
+      .map((row) => viewOf(row, this.#columns, isAvailable(row, nowMs, loadSilenceMs)));
   }
 
-  pairs(): PairView[] {
-    return this.#pairs.views(this.#lastMs);
+  pairs(nowMs: number): PairView[] {
+    return this.#pairs.views(nowMs);
   }
 
   checkInvariants(): void {
     this.#pairs.checkInvariants(this.#table.all());
     this.#links.checkInvariants(this.#ledger.flights);
     checkCore(this.#table, this.#ledger, this.#index, this.#owners);
-  }
-
-  #begin(nowMs: number): RouterEffect[] {
-    this.#lastMs = nowMs;
-    return [];
   }
 
   #removeWorker(row: WorkerRow, nowMs: number): void {

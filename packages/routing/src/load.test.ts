@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { limit } from '@busbar/protocol';
-import { Bench, chain, type Placed, replyOf } from './testing.ts';
+import { Bench, chain, type Placed, replyOf, stored } from './testing.ts';
 import type { RouterEffect } from './types.ts';
 
 const THREE = ['w1', 'w2', 'w3'];
@@ -14,7 +14,7 @@ function benchOf(config: ConstructorParameters<typeof Bench>[0] = {}): Bench {
 
 function booked(bench: Bench): number {
   return bench.core
-    .workers()
+    .workers(bench.nowMs)
     .reduce((sum, view) => sum + view.bookedRequests + view.bookedPrefillTokens, 0);
 }
 
@@ -58,7 +58,7 @@ suite('bookings', () => {
     const fresh = bench.place(chain('fresh', 20));
     assert.ok(booked(bench) > lost.length);
     bench.pass(2_000, THREE);
-    const views = bench.core.workers().filter((view) => view.bookedRequests > 0);
+    const views = bench.core.workers(bench.nowMs).filter((view) => view.bookedRequests > 0);
     assert.deepEqual(
       views.map(({ workerId, bookedRequests }) => [workerId, bookedRequests]),
       [[fresh.workerId, 1]],
@@ -193,6 +193,28 @@ suite('admission', () => {
     assert.equal(bench.view('w2').bookedRequests, 3);
   });
 
+  test('knows after an outage of the bus what it knew before, whichever worker is heard first', () => {
+    const bench = benchOf();
+    bench.kv('w3', 1, [stored(chain('a', 100))]);
+    bench.nowMs = 10_000;
+    assert.ok(THREE.every((id) => !bench.view(id).isAvailable));
+    bench.run(bench.core.onReconnected(bench.nowMs));
+    assert.ok(THREE.every((id) => bench.view(id).isAvailable));
+    bench.load('w1');
+    assert.equal(bench.place(chain('a', 100)).workerId, 'w3');
+    bench.nowMs += 1_000;
+    bench.load('w1');
+    const available = THREE.filter((id) => bench.view(id).isAvailable);
+    assert.deepEqual(available, ['w1'], 'silence counts again from the return on');
+  });
+
+  test('serves who waited through an outage of the bus once it is back', () => {
+    const bench = benchOf();
+    bench.nowMs = 1_000;
+    assert.equal(replyOf(bench.ask(chain('a', 4))), undefined);
+    assert.equal(replyOf(bench.run(bench.core.onReconnected(1_001)))?.kind, 'place');
+  });
+
   test('lets requests outlast a pause of all workers that are not gone, and no longer than their leases could', () => {
     const bench = benchOf({ queueWaitMs: 1_000 });
     const tick = (nowMs: number): RouterEffect[] => {
@@ -273,7 +295,7 @@ suite('admission', () => {
     bench.nowMs = 1_000;
     bench.ask(chain('a', 4));
     bench.ask(chain('b', 4), { frontendId: 'f2' });
-    bench.run(bench.core.onRequestCancelled(0, bench.nowMs));
+    bench.run(bench.core.onRequestCancelled(0));
     bench.run(bench.core.onFrontendLeft('f2', bench.nowMs));
     assert.deepEqual(
       bench.load('w1').filter(({ kind }) => kind === 'reply'),

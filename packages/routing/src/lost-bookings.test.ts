@@ -12,7 +12,7 @@ function held(bench: Bench, list: Partial<HeldDecisions>, frontendId = 'f1'): Ro
 }
 
 function booked(bench: Bench): number {
-  return bench.core.workers().reduce((sum, view) => sum + view.bookedRequests, 0);
+  return bench.core.workers(bench.nowMs).reduce((sum, view) => sum + view.bookedRequests, 0);
 }
 
 suite('what a frontend says it holds', () => {

@@ -9,7 +9,7 @@ function run(prefixes: number, options: Omit<ClusterOptions, 'seed'>, seed: numb
   const cluster = new Cluster({ ...options, seed });
   const counts = askSharedPrefixes(cluster, { prefixes, rounds: 6, inFlight: 6 }, seed);
   cluster.core.checkInvariants();
-  for (const view of cluster.core.workers()) assert.equal(view.bookedRequests, 0);
+  for (const view of cluster.core.workers(cluster.nowMs)) assert.equal(view.bookedRequests, 0);
   return { ...counts, cluster };
 }
 
@@ -26,7 +26,8 @@ suite('shared prefixes, six in flight', () => {
       const { hits, cluster } = run(12, { kvBlocks: SMALL, hasEvents: false }, seed);
       assert.ok(hits >= 58, `${hits} of 60`);
       cluster.idle(5_000);
-      for (const { truth } of cluster.core.workers()) assert.equal(truth, 'approximate');
+      for (const { truth } of cluster.core.workers(cluster.nowMs))
+        assert.equal(truth, 'approximate');
     });
   }
 

@@ -69,13 +69,13 @@ class Walk {
       bench.nowMs += 500;
       this.#note(bench.run(bench.core.onTick(bench.nowMs)));
     }
-    for (const view of bench.core.workers()) {
+    for (const view of bench.core.workers(bench.nowMs)) {
       assert.equal(view.bookedRequests + view.bookedPrefillTokens, 0);
     }
-    for (const { bookedBytes } of bench.core.pairs()) assert.equal(bookedBytes, 0);
+    for (const { bookedBytes } of bench.core.pairs(bench.nowMs)) assert.equal(bookedBytes, 0);
     for (const [key, replies] of this.#asked) assert.ok(replies <= 1, `request ${key}: ${replies}`);
     for (const id of WORKERS) bench.run(bench.core.onWorkerLeft(id, bench.nowMs));
-    assert.deepEqual(bench.core.workers(), []);
+    assert.deepEqual(bench.core.workers(bench.nowMs), []);
   }
 
   /** After a heartbeat and a snapshot of each worker, the index holds exactly what the worker holds. */
@@ -154,7 +154,7 @@ class Walk {
     const { bench } = this;
     const [prefillId, decodeId] = [pick(this.#rng, WORKERS), pick(this.#rng, WORKERS)];
     if (this.#rng.int(4) === 0) {
-      this.#note(bench.run(bench.core.onLinkGone(prefillId, decodeId, bench.nowMs)));
+      this.#note(bench.run(bench.core.onLinkGone(prefillId, decodeId)));
       return;
     }
     const sums = { transfers: this.#rng.int(5), failures: this.#rng.int(5) };
@@ -212,7 +212,7 @@ class Walk {
     if (kind === 0) this.#hold();
     else if (kind === 1) {
       bench.run(bench.core.onFrontendLeft(pick(this.#rng, FRONTENDS), bench.nowMs));
-    } else bench.run(bench.core.onRequestCancelled(this.#rng.int(bench.keys + 1), bench.nowMs));
+    } else bench.run(bench.core.onRequestCancelled(this.#rng.int(bench.keys + 1)));
   }
 
   /** Whatever a frontend says of what it holds. */

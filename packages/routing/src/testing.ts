@@ -209,7 +209,7 @@ export class Bench {
   }
 
   view(id: string) {
-    const view = this.core.workers().find(({ workerId }) => workerId === id);
+    const view = this.core.workers(this.nowMs).find(({ workerId }) => workerId === id);
     if (view === undefined) throw new Error(`no worker ${id}`);
     return view;
   }

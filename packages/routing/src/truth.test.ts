@@ -202,7 +202,7 @@ suite('a guess', () => {
         hashes,
         0,
       );
-      most = Math.max(most, core.workers()[0]!.indexedBlocks);
+      most = Math.max(most, core.workers(0)[0]!.indexedBlocks);
     }
     core.checkInvariants();
     assert.ok(most <= 1_000, `${most} blocks`);

@@ -247,7 +247,7 @@ export interface RouterCore {
   onKvSyncFailed(workerId: string, nowMs: number): RouterEffect[];
   onRequest(event: RequestEvent, nowMs: number): RouterEffect[];
   /** The asker is gone: forget a request that still waits. */
-  onRequestCancelled(key: number, nowMs: number): RouterEffect[];
+  onRequestCancelled(key: number): RouterEffect[];
   onLife(frontendId: string, event: LifeEvent, hashes: Uint32Array, nowMs: number): RouterEffect[];
   /** A frontend says what it holds: other bookings of the same asks are released, and those that wait are answered. */
   onHeld(frontendId: string, held: HeldDecisions, nowMs: number): RouterEffect[];
@@ -256,11 +256,13 @@ export interface RouterCore {
   /** A decode worker published what it measured of a way into it. */
   onLink(record: LinkRecord, nowMs: number): RouterEffect[];
   /** Nothing is known of this link any more. */
-  onLinkGone(prefillWorkerId: string, decodeWorkerId: string, nowMs: number): RouterEffect[];
+  onLinkGone(prefillWorkerId: string, decodeWorkerId: string): RouterEffect[];
+  /** The bus is back after it was away: what was not heard meanwhile tells nothing of any worker. */
+  onReconnected(nowMs: number): RouterEffect[];
   onTick(nowMs: number): RouterEffect[];
-  workers(): WorkerView[];
+  workers(nowMs: number): WorkerView[];
   /** Every prefill worker with every decode worker of its model. */
-  pairs(): PairView[];
+  pairs(nowMs: number): PairView[];
   /** Throws when the ledgers, the index and the worker table do not agree. */
   checkInvariants(): void;
 }

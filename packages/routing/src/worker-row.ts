@@ -119,11 +119,16 @@ export class WorkerRow {
   /** Takes over what the worker reports of itself. */
   onLoad(load: WorkerLoad, nowMs: number): void {
     this.load = load;
-    this.heardMs = nowMs;
     this.isDraining = load.state === 'draining';
     this.#columns.stagedTokens[this.slot] = (load.stagedBlocks ?? 0) * this.info.blockSize;
     this.#decodeStepMs.learn(load.decodeStepMs);
     this.learnPrefillRate(load.prefillTokensPerMs, load.prefillStepTokens ?? 0);
+    this.onHeard(nowMs);
+  }
+
+  /** Whether it said something or could not be heard: its silence counts from now on. */
+  onHeard(nowMs: number): void {
+    this.heardMs = nowMs;
     this.refreshOpen();
   }
 

@@ -41,7 +41,7 @@ export function checkRun(run: SimulationRun): string[] {
   const blocks = new Map(run.workers.map(({ id, mocker }) => [id, mocker.blocks().length >> 1]));
   run.routers.forEach((router, i) => {
     collect(violations, `router ${i}`, () => router.checkInvariants());
-    for (const view of router.workers()) {
+    for (const view of router.workers(run.endedAtMs)) {
       const name = `router ${i} on ${view.workerId}`;
       if (view.bookedRequests !== 0 || view.bookedPrefillTokens !== 0) {
         violations.push(`${name}: ${view.bookedRequests} bookings left`);
@@ -51,7 +51,7 @@ export function checkRun(run: SimulationRun): string[] {
         violations.push(`${name}: ${view.indexedBlocks} blocks indexed, ${held} held`);
       }
     }
-    for (const { prefillWorkerId, decodeWorkerId, bookedBytes } of router.pairs()) {
+    for (const { prefillWorkerId, decodeWorkerId, bookedBytes } of router.pairs(run.endedAtMs)) {
       if (bookedBytes === 0) continue;
       const name = `${prefillWorkerId} to ${decodeWorkerId}`;
       violations.push(`router ${i}: ${bookedBytes} bytes booked from ${name}`);

@@ -67,7 +67,7 @@ export class SimRouter {
   }
 
   linkGone(prefillWorkerId: string, decodeWorkerId: string): void {
-    this.#carryOut(this.core.onLinkGone(prefillWorkerId, decodeWorkerId, this.#nowMs));
+    this.#carryOut(this.core.onLinkGone(prefillWorkerId, decodeWorkerId));
   }
 
   request(key: number, request: RouteRequest, hashes: Uint32Array): void {

@@ -42,6 +42,8 @@ export interface SimulationRun {
   fabric: Fabric | undefined;
   /** False when requests were still open after a long time without any progress. */
   isFinished: boolean;
+  /** When all was quiet again, on the clock that the routers were told of. */
+  endedAtMs: number;
 }
 
 const MODEL = 'simulated';
@@ -124,6 +126,7 @@ class Simulation implements WorkerListener {
       transfers: this.#transfers,
       fabric: this.#fabric,
       isFinished,
+      endedAtMs: heap.nowMs,
     };
   }
 

@@ -149,12 +149,16 @@ export class Desk {
     this.#carryOut(this.#parts.core.onWorkerLeft(workerId, this.#now()));
   }
 
+  onReconnected(): void {
+    this.#carryOut(this.#parts.core.onReconnected(this.#now()));
+  }
+
   onLink(record: LinkRecord): void {
     this.#carryOut(this.#parts.core.onLink(record, this.#now()));
   }
 
   onLinkGone(prefillWorkerId: string, decodeWorkerId: string): void {
-    this.#carryOut(this.#parts.core.onLinkGone(prefillWorkerId, decodeWorkerId, this.#now()));
+    this.#carryOut(this.#parts.core.onLinkGone(prefillWorkerId, decodeWorkerId));
   }
 
   onFrontendLeft(frontendId: string): void {
@@ -163,7 +167,7 @@ export class Desk {
       if (asked.frontendId !== frontendId) continue;
       this.#asked.delete(key);
       asked.span.end('the asker left');
-      this.#carryOut(this.#parts.core.onRequestCancelled(key, nowMs));
+      this.#carryOut(this.#parts.core.onRequestCancelled(key));
     }
     this.#carryOut(this.#parts.core.onFrontendLeft(frontendId, nowMs));
   }

@@ -233,6 +233,38 @@ test('a bad frame is answered, a bad lease passed over, both counted; a draining
     await assert.rejects(place(prompt(32)), (error: unknown) => error instanceof BusError);
   }));
 
+test('an outage of the bus is no silence of a worker', () =>
+  withBench(async ({ network, worker, router }) => {
+    const workers = ['w1', 'w2'].map((id) => worker(id));
+    for (const each of workers) await each.join();
+    const { service, context: own } = await router();
+    const available = (): string[] =>
+      (service.adminRoutes!['/workers']!() as { workerId: string; isAvailable: boolean }[])
+        .filter(({ isAvailable }) => isAvailable)
+        .map(({ workerId }) => workerId);
+    for (const each of workers) each.stop();
+    network.disconnect();
+    await until('nobody to be heard', () => available().length === 0);
+    network.reconnect();
+    assert.deepEqual(available(), ['w1', 'w2']);
+    // Silence is looked for more often than this.
+    await sleep(300);
+    assert.deepEqual(own.events, []);
+    await until('their silence since', () => own.events.length === 2);
+  }));
+
+test('the only worker that falls silent is not called available', () =>
+  withBench(async ({ worker, router }) => {
+    const w1 = worker('w1');
+    await w1.join();
+    const { service } = await router();
+    const detail = (): string | undefined =>
+      service.checks().find(({ name }) => name === 'worker w1')?.detail;
+    assert.doesNotMatch(detail()!, /silent/);
+    w1.stop();
+    await until('the silence', () => detail()?.includes('silent') === true);
+  }));
+
 test('a worker that falls silent, and speaks again, is told of once each', () =>
   withBench(async ({ worker, router }) => {
     const w1 = worker('w1');

@@ -137,6 +137,7 @@ class FakeWorker {
 }
 
 export interface Bench {
+  network: MemoryNetwork;
   bus: Bus;
   context: TestContext;
   bucket: Bucket;
@@ -158,6 +159,7 @@ export async function withBench(use: (bench: Bench) => Promise<void>): Promise<v
   const workers: FakeWorker[] = [];
   try {
     await use({
+      network,
       bus,
       context,
       bucket,

@@ -34,6 +34,7 @@ export async function createRouter(
   config: RouterServiceConfig,
 ): Promise<Service> {
   const { bus, subjects, log } = context;
+  const nowMs = (): number => context.clock.monotonicMs();
   const core = createCore(context, config);
   const decisions = new DecisionLog();
   const truth = new TruthBoard(context);
@@ -55,19 +56,22 @@ export async function createRouter(
     desk,
     problems('instances'),
   );
+  const stopStatus = bus.onStatus((change) => {
+    if (change === 'reconnected') desk.onReconnected();
+  });
   const silence = new SilenceWatch(context, desk.stats, limit('loadSilenceMs'));
   await bootstrapped(desk, context);
   const route = bus.subscribe(subjects.routeAll, (message: BusMessage) => desk.onRoute(message), {
     queue: ROUTER_QUEUE,
   });
   await bus.flush();
-  log.info({ policy: config.policy, workers: core.workers().length }, 'router bootstrapped');
+  log.info({ policy: config.policy, workers: core.workers(nowMs()).length }, 'router bootstrapped');
 
   return {
-    checks: () => routerChecks(config, core.workers(), core.pairs()),
+    checks: () => routerChecks(config, core.workers(nowMs()), core.pairs(nowMs())),
     adminRoutes: {
-      '/workers': () => core.workers(),
-      '/links': () => core.pairs(),
+      '/workers': () => core.workers(nowMs()),
+      '/links': () => core.pairs(nowMs()),
       '/decisions': () => decisions.list(),
     },
     drain: async (signal) => {
@@ -80,6 +84,7 @@ export async function createRouter(
       links.stop();
       truth.stop();
       silence.stop();
+      stopStatus();
       desk.stop();
       await bus.flush();
     },
@@ -116,9 +121,9 @@ function createDesk(
     convergence: new Convergence((seconds) => metrics.convergenceSeconds.observe(seconds)),
     fetchSnapshot: (workerId, signal) => fetchSnapshot(bus, subjects, workerId, signal),
   });
-  createPairMetrics(registry, () => core.pairs());
+  createPairMetrics(registry, () => core.pairs(clock.monotonicMs()));
   createStateMetrics(registry, {
-    workers: () => core.workers(),
+    workers: (nowMs) => core.workers(nowMs),
     stats: () => desk.stats,
     queued: () => desk.queued,
     nowMs: () => clock.monotonicMs(),

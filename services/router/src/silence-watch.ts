@@ -10,6 +10,8 @@ export class SilenceWatch {
   readonly #limitMs: number;
   readonly #silent = new Set<string>();
   readonly #timer: NodeJS.Timeout;
+  readonly #stopStatus: () => void;
+  #connectedMs = 0;
 
   constructor(context: ServiceContext, stats: ReadonlyMap<string, WorkerStats>, limitMs: number) {
     this.#context = context;
@@ -17,14 +19,17 @@ export class SilenceWatch {
     this.#limitMs = limitMs;
     this.#timer = setInterval(() => this.check(), CHECK_MS);
     this.#timer.unref();
+    this.#stopStatus = context.bus.onStatus((change) => {
+      if (change === 'reconnected') this.#connectedMs = context.clock.monotonicMs();
+    });
   }
 
   check(): void {
-    // While the bus is away all workers are silent, which says nothing of them.
+    // While the bus is away nobody can be heard, which says nothing of the workers.
     if (this.#context.bus.status !== 'connected') return;
     const nowMs = this.#context.clock.monotonicMs();
     for (const [workerId, { joinedAtMs, lastLoadAtMs }] of this.#stats) {
-      const silentMs = Math.round(nowMs - (lastLoadAtMs ?? joinedAtMs));
+      const silentMs = Math.round(nowMs - Math.max(lastLoadAtMs ?? joinedAtMs, this.#connectedMs));
       const isSilent = silentMs > this.#limitMs;
       if (isSilent && !this.#silent.has(workerId)) {
         this.#silent.add(workerId);
@@ -43,5 +48,6 @@ export class SilenceWatch {
 
   stop(): void {
     clearInterval(this.#timer);
+    this.#stopStatus();
   }
 }

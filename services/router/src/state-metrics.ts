@@ -4,7 +4,7 @@ import { TRUTH_RANK } from './truth-board.ts';
 import type { WorkerStats } from './worker-stats.ts';
 
 export interface RouterState {
-  workers(): WorkerView[];
+  workers(nowMs: number): WorkerView[];
   stats(): ReadonlyMap<string, WorkerStats>;
   queued(): number;
   nowMs(): number;
@@ -96,7 +96,8 @@ export function createStateMetrics(registry: Registry, state: RouterState): void
   );
   for (const [name, help, read] of OF_VIEW) {
     gauge(name, help, (target) => {
-      for (const view of state.workers()) set(target, view.workerId, read(view, state.nowMs()));
+      const nowMs = state.nowMs();
+      for (const view of state.workers(nowMs)) set(target, view.workerId, read(view, nowMs));
     });
   }
   for (const [name, help, read] of OF_STATS) {

@@ -41,7 +41,7 @@ export function predictSplit(facts: SplitFacts, promptTokens: number): SplitReco
 
 /** Every prefill worker with every decode worker of its model, as a router with these facts sees them. */
 export function pairsOf(facts: SplitFacts): PairView[] {
-  return coreOf(facts).pairs();
+  return coreOf(facts).pairs(NOW_MS);
 }
 
 function coreOf({ decode, prefill, links, running }: SplitFacts): RouterCore {

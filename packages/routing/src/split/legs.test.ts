@@ -79,7 +79,7 @@ suite('the two bookings of a split request', () => {
       bench.prefill('p2');
       const placed = bench.place(PROMPT, { excluded: ['p2', 'd2'] });
       bench.run(bench.core.onWorkerLeft(gone, bench.nowMs));
-      for (const { bookedBytes } of bench.core.pairs()) assert.equal(bookedBytes, 0);
+      for (const { bookedBytes } of bench.core.pairs(bench.nowMs)) assert.equal(bookedBytes, 0);
       bench.end(bench.legOf(placed), 'failed');
       bench.end(placed, 'failed');
       assert.equal(bench.booked(), 0);

@@ -45,7 +45,11 @@ suite('a pair is refused', () => {
       .prefill('p1', { blockSize: 32 })
       .filter(({ kind }) => kind === 'pairRefused');
     assert.equal(told.length, 2);
-    assert.ok(bench.core.pairs().every(({ refusal }) => refusal?.includes('block size') === true));
+    assert.ok(
+      bench.core
+        .pairs(bench.nowMs)
+        .every(({ refusal }) => refusal?.includes('block size') === true),
+    );
     bench.run(
       bench.core.onWorkerJoined(
         'p1',
@@ -56,10 +60,10 @@ suite('a pair is refused', () => {
     );
     assert.equal(bench.effects.filter(({ kind }) => kind === 'pairRefused').length, 2);
     bench.run(bench.core.onWorkerLeft('d2', 6));
-    assert.equal(bench.core.pairs().length, 1);
+    assert.equal(bench.core.pairs(bench.nowMs).length, 1);
     bench.prefill('p1', {});
     assert.deepEqual(
-      bench.core.pairs().map(({ refusal }) => refusal),
+      bench.core.pairs(bench.nowMs).map(({ refusal }) => refusal),
       [undefined],
     );
   });
@@ -68,7 +72,7 @@ suite('a pair is refused', () => {
     const bench = new SplitBench();
     bench.decode('d1');
     bench.prefill('p1', { model: 'other' });
-    assert.deepEqual(bench.core.pairs(), []);
+    assert.deepEqual(bench.core.pairs(bench.nowMs), []);
   });
 });
 
@@ -95,7 +99,7 @@ suite('the rate of a link', () => {
     bench.prefill('p2', { transfer: transferOf('host-p1', { endpoint: 'host-p1:9' }) });
     assert.equal(bench.pair('p2', 'd1').source, 'sibling');
     assert.equal(bench.pair('p2', 'd1').bytesPerMs, 7_000);
-    bench.run(bench.core.onLinkGone('p1', 'd1', bench.nowMs));
+    bench.run(bench.core.onLinkGone('p1', 'd1'));
     assert.equal(bench.pair('p1', 'd1').source, 'assumed');
     assert.equal(bench.pair('p2', 'd1').source, 'assumed');
   });

@@ -185,7 +185,7 @@ suite('a link that is not proven', () => {
     bench.link('p1', 'd1', { transferProtocol: 'nixl', transfers: 0, isProven: true });
     assert.equal(bench.pair('p1', 'd1').isProven, true);
     assert.equal(codeOf(bench.ask(chain('b', 100))), 'split');
-    bench.run(bench.core.onLinkGone('p1', 'd1', bench.nowMs));
+    bench.run(bench.core.onLinkGone('p1', 'd1'));
     assert.equal(codeOf(bench.ask(chain('c', 100))), 'whole');
     bench.core.checkInvariants();
   });

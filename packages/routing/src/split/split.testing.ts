@@ -82,7 +82,7 @@ export class SplitBench extends Bench {
 
   pair(prefillWorkerId: string, decodeWorkerId: string) {
     const found = this.core
-      .pairs()
+      .pairs(this.nowMs)
       .find(
         (view) =>
           view.prefillWorkerId === prefillWorkerId && view.decodeWorkerId === decodeWorkerId,
@@ -94,8 +94,9 @@ export class SplitBench extends Bench {
   /** Requests, prefill tokens and bytes that are booked anywhere. */
   booked(): number {
     let sum = 0;
-    for (const view of this.core.workers()) sum += view.bookedRequests + view.bookedPrefillTokens;
-    for (const { bookedBytes } of this.core.pairs()) sum += bookedBytes;
+    for (const view of this.core.workers(this.nowMs))
+      sum += view.bookedRequests + view.bookedPrefillTokens;
+    for (const { bookedBytes } of this.core.pairs(this.nowMs)) sum += bookedBytes;
     return sum;
   }
 
