@@ -2,6 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { benchCpu } from './cases/cpu.ts';
+import { benchGrowth } from './cases/growth.ts';
 import { benchMemory } from './cases/memory.ts';
 import { benchMicro } from './cases/micro.ts';
 import { benchPrefix } from './cases/prefix.ts';
@@ -23,6 +24,7 @@ const CASES = {
   prefix: benchPrefix,
   ttft: benchTtft,
   cpu: benchCpu,
+  growth: benchGrowth,
   memory: benchMemory,
 } as const;
 type CaseName = keyof typeof CASES;

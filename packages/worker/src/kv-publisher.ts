@@ -4,12 +4,13 @@ import type { WorkerMetrics } from './metrics.ts';
 
 /**
  * Running sequences fill a block here and there in nearly every step. A message for each would wake the bus and every
- * router, so few blocks wait for the next heartbeat, and no longer than this; routers hold the blocks of a running request
- * anyway.
+ * router, so they wait for the next heartbeat, and no longer than this; routers hold the blocks of a running request anyway.
  */
 const GATHER_MS = 300;
-/** A prefill is worth telling at once: its blocks are what the next request may look for. */
+/** So many blocks of one sequence are a prefill, worth telling at once: the next request may look for them. */
 const EAGER_BLOCKS = 8;
+/** So many of whatever kind do not wait: what routers must take in at a time stays small. */
+const MAX_WAITING_BLOCKS = 512;
 
 interface Cache {
   dpRank: number;
@@ -45,11 +46,14 @@ export class KvPublisher {
       cache = { dpRank, tier, changes: [] };
       this.#caches.set(key, cache);
     }
+    let isEager = false;
     for (const change of changes) {
       cache.changes.push(change);
-      this.#waitingBlocks += change.kind === 'cleared' ? EAGER_BLOCKS : change.hashes.length >> 1;
+      const blocks = change.kind === 'cleared' ? EAGER_BLOCKS : change.hashes.length >> 1;
+      this.#waitingBlocks += blocks;
+      isEager ||= blocks >= EAGER_BLOCKS;
     }
-    if (this.#waitingBlocks >= EAGER_BLOCKS) this.flush();
+    if (isEager || this.#waitingBlocks >= MAX_WAITING_BLOCKS) this.flush();
     else this.#timer ??= setTimeout(() => this.flush(), GATHER_MS);
   }
 

@@ -243,8 +243,7 @@ export class Dispatcher implements GenerationHost {
     const { model, traceparent } = candidate.generation;
     const span = this.#context.tracer.start('frontend.route', traceparent);
     candidate.attempts++;
-    // What waits is told in the same write: it costs no wake-up of its own, and the decision rests on the newest.
-    this.#bookings.flush();
+    this.#bookings.flushForRequest();
     try {
       const parent = span.traceparent ?? traceparent;
       const place = await this.#placements.place(candidate, parent, isWanted);

@@ -98,6 +98,14 @@ export class Bookings {
     if (place.prefill !== undefined) this.ended(model, place.prefill, end);
   }
 
+  /**
+   * Sends what waits ahead of a placement request where that wakes nobody else: the one router hears both in one write, and decides on
+   * the newest. Where there are others, each request would wake all of them.
+   */
+  flushForRequest(): void {
+    if (!this.#hasOtherRouters()) this.#life.flush();
+  }
+
   /** Sends what waits now. */
   flush(): void {
     this.#life.flush();
