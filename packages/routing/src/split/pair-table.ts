@@ -1,6 +1,6 @@
 import { assert } from '@busbar/base';
 import type { PairView, RouterEffect } from '../types.ts';
-import type { WorkerRow } from '../worker-row.ts';
+import type { WorkerRow } from '../workers/worker-row.ts';
 import type { Link } from './link.ts';
 import type { LinkTable } from './link-table.ts';
 import { pairRefusal } from './pair-refusal.ts';

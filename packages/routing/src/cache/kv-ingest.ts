@@ -1,9 +1,9 @@
 import type { KvIndex } from '@busbar/kv-index';
 import type { KvBatch, Tier, WorkerLoad } from '@busbar/protocol';
-import type { Alarm } from './alarm.ts';
-import type { RetiredEpochs } from './retired-epochs.ts';
-import type { CacheTruth, RouterEffect, TruthCause } from './types.ts';
-import type { WorkerRow } from './worker-row.ts';
+import type { Alarm } from '../alarm.ts';
+import type { CacheTruth, RouterEffect, TruthCause } from '../types.ts';
+import type { RetiredEpochs } from '../workers/retired-epochs.ts';
+import type { WorkerRow } from '../workers/worker-row.ts';
 
 /** A snapshot that does not come by then counts as failed. */
 const SYNC_TIMEOUT_MS = 5_000;

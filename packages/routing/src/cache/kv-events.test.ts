@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { Bench, chain, NONE, stored, syncsOf, truthsOf } from './testing.ts';
+import { Bench, chain, NONE, stored, syncsOf, truthsOf } from '../testing.ts';
 
 const A4 = chain('a', 4);
 const A3 = A4.slice(0, 6);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { askSharedPrefixes, Cluster, type ClusterOptions } from './cluster.testing.ts';
+import { askSharedPrefixes, Cluster, type ClusterOptions } from '../cluster.testing.ts';
 
 const SEEDS = [1, 2, 3, 4, 5, 6];
 const SMALL = [926, 926];

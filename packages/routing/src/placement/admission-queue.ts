@@ -1,6 +1,6 @@
 import { limit } from '@busbar/protocol';
+import type { RequestEvent } from '../types.ts';
 import type { Refusal } from './filter.ts';
-import type { RequestEvent } from './types.ts';
 
 /** From a worker's last sign of life until its lease is gone for good: a silent worker has come back by then or is no more. */
 const SILENCE_MS = limit('leaseTtlMs') + limit('leaseGraceMs');

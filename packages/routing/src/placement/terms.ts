@@ -1,5 +1,5 @@
+import type { WorkerColumns } from '../workers/worker-columns.ts';
 import type { Candidates, Placement } from './candidates.ts';
-import type { WorkerColumns } from './worker-columns.ts';
 
 /** Adds to `cost`, for each candidate, `weight` times the milliseconds that one cause is predicted to take or to cost. */
 export type Term = (

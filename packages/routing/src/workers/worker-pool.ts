@@ -1,6 +1,6 @@
 import { assert } from '@busbar/base';
 import type { WorkerInfo } from '@busbar/protocol';
-import { ReuseStats } from './reuse-stats.ts';
+import { ReuseStats } from '../cache/reuse-stats.ts';
 import type { WorkerRow } from './worker-row.ts';
 
 /** The workers of one model and role, in the order of their names so that ties and runs repeat, and what they share. */

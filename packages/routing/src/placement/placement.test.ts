@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { Bench, branch, chain, INFO, type Placed, recordOf, replyOf, stored } from './testing.ts';
-import { POLICIES } from './types.ts';
+import { Bench, branch, chain, INFO, type Placed, recordOf, replyOf, stored } from '../testing.ts';
+import { POLICIES } from '../types.ts';
 
 const FOUR = ['w1', 'w2', 'w3', 'w4'];
 

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createRng, type Rng } from '@busbar/base';
 import { type HeldDecisions, limit } from '@busbar/protocol';
-import { SplitBench } from './split/split.testing.ts';
-import { Bench, chain, type Placed, replyOf } from './testing.ts';
-import type { RouterEffect } from './types.ts';
+import { SplitBench } from '../split/split.testing.ts';
+import { Bench, chain, type Placed, replyOf } from '../testing.ts';
+import type { RouterEffect } from '../types.ts';
 
 function held(bench: Bench, list: Partial<HeldDecisions>, frontendId = 'f1'): RouterEffect[] {
   const whole = { from: 0, before: 1, decisionIds: [], ...list };

@@ -1,5 +1,5 @@
 import type { WorkerLoad } from '@busbar/protocol';
-import type { CacheTruth } from './types.ts';
+import type { CacheTruth } from '../types.ts';
 
 /** Heartbeats without the event that is due before a worker is demoted. */
 const GRACE_BEATS = 5;

@@ -1,10 +1,10 @@
 import type { Rng } from '@busbar/base';
+import { HeldBlocks } from '../bookings/held-blocks.ts';
+import type { PolicyName } from '../types.ts';
 import type { Candidates, Placement } from './candidates.ts';
-import { HeldBlocks } from './held-blocks.ts';
 import { chooseCheapest } from './picker.ts';
 import { createKvProfile, LOAD_PROFILE, PREDICTIVE_PROFILE } from './profiles.ts';
 import type { Profile } from './terms.ts';
-import type { PolicyName } from './types.ts';
 
 /** Predicted costs that differ by less than this share are equal: learned rates are not that exact. */
 export const TIE_RATIO = 0.03;

@@ -1,142 +1,11 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { limit } from '@busbar/protocol';
-import { Bench, chain, type Placed, replyOf, stored } from './testing.ts';
-import type { RouterEffect } from './types.ts';
-
-const THREE = ['w1', 'w2', 'w3'];
-
-function benchOf(config: ConstructorParameters<typeof Bench>[0] = {}): Bench {
-  const bench = new Bench(config);
-  for (const id of THREE) bench.join(id);
-  return bench;
-}
-
-function booked(bench: Bench): number {
-  return bench.core
-    .workers(bench.nowMs)
-    .reduce((sum, view) => sum + view.bookedRequests + view.bookedPrefillTokens, 0);
-}
-
-suite('bookings', () => {
-  test('are released whatever became of the request, and a restarted worker draws no rush', () => {
-    const bench = benchOf({ bookingTtlMs: 5_000 });
-    const stages: ((placed: Placed) => void)[] = [
-      (placed) => bench.end(placed, 'cancelled'),
-      (placed) => bench.end(placed, 'failed'),
-      (placed) => {
-        bench.first(placed);
-        bench.end(placed, 'cancelled');
-      },
-      (placed) => {
-        bench.first(placed);
-        bench.first(placed);
-        bench.end(placed);
-        bench.end(placed);
-      },
-      () => undefined,
-    ];
-    for (let i = 0; i < 300; i++)
-      stages[i % 5]!(bench.place(chain(`p${i}`, 20), { frontendId: `f${i % 5}` }));
-    assert.ok(booked(bench) > 0);
-    bench.run(bench.core.onFrontendLeft('f4', bench.nowMs));
-    assert.equal(booked(bench), 0);
-    bench.run(bench.core.onWorkerLeft('w2', bench.nowMs));
-    bench.join('w2', {}, 2);
-    const counts = new Map<string, number>();
-    for (let i = 0; i < 60; i++) {
-      const { workerId } = bench.place(chain(`q${i}`, 20));
-      counts.set(workerId, (counts.get(workerId) ?? 0) + 1);
-    }
-    for (const id of THREE) assert.ok((counts.get(id) ?? 0) <= 30, JSON.stringify([...counts]));
-  });
-
-  test('of requests that an idle worker does not know are dropped before they expire', () => {
-    const bench = benchOf({ bookingTtlMs: 600_000 });
-    const lost = Array.from({ length: 9 }, (_, i) => bench.place(chain(`p${i}`, 20)));
-    bench.pass(limit('forgottenBookingMs') - 1_000, THREE);
-    const fresh = bench.place(chain('fresh', 20));
-    assert.ok(booked(bench) > lost.length);
-    bench.pass(2_000, THREE);
-    const views = bench.core.workers(bench.nowMs).filter((view) => view.bookedRequests > 0);
-    assert.deepEqual(
-      views.map(({ workerId, bookedRequests }) => [workerId, bookedRequests]),
-      [[fresh.workerId, 1]],
-    );
-    for (const placed of [...lost, fresh]) bench.end(placed);
-    assert.equal(booked(bench), 0);
-    bench.core.checkInvariants();
-  });
-
-  test('nobody ever speaks of expire', () => {
-    const bench = benchOf({ bookingTtlMs: 5_000 });
-    for (let i = 0; i < 20; i++) bench.place(chain(`p${i}`, 20));
-    bench.pass(4_000, THREE);
-    assert.ok(booked(bench) > 0);
-    bench.pass(1_100, THREE);
-    assert.equal(booked(bench), 0);
-  });
-
-  test('of a worker that left go with it, and late words about them are ignored', () => {
-    const bench = benchOf();
-    const placed = bench.place(chain('a', 20), { workerId: 'w1' });
-    bench.run(bench.core.onWorkerLeft('w1', bench.nowMs));
-    assert.equal(booked(bench), 0);
-    assert.deepEqual(bench.first(placed), []);
-    assert.deepEqual(bench.end(placed), []);
-  });
-
-  test('of other routers count, their own echo does not, and a repeat counts once', () => {
-    const bench = benchOf();
-    const fields = {
-      workerId: 'w1',
-      promptTokens: 500,
-      maxTokens: 8,
-      expectedCachedTokens: 100,
-      blocks: 0,
-    };
-    bench.life({ kind: 'booked', decisionId: 'x', routerId: 'r2', ...fields });
-    bench.life({ kind: 'booked', decisionId: 'x', routerId: 'r2', ...fields });
-    bench.life({ kind: 'booked', decisionId: 'y', routerId: 'r1', ...fields });
-    assert.equal(bench.view('w1').bookedRequests, 1);
-    assert.equal(bench.view('w1').bookedPrefillTokens, 400);
-    bench.life({
-      kind: 'ended',
-      decisionId: 'x',
-      workerId: 'w1',
-      outcome: 'failed',
-      outputTokens: 0,
-    });
-    assert.equal(booked(bench), 0);
-  });
-
-  test('move from prefill to decode at the first token', () => {
-    const bench = benchOf();
-    const placed = bench.place(chain('a', 20), { workerId: 'w1' });
-    assert.equal(bench.view('w1').bookedPrefillTokens, 321);
-    bench.first(placed);
-    assert.equal(bench.view('w1').bookedPrefillTokens, 0);
-    assert.equal(bench.view('w1').bookedRequests, 1);
-  });
-
-  test('have ids that no other router, nor the same one after a restart, gives out', () => {
-    const ids = new Set<string>();
-    for (const [routerId, seed] of [
-      ['r1', 1],
-      ['r1', 2],
-      ['r2', 1],
-    ] as const) {
-      const bench = new Bench({ routerId }, seed);
-      bench.join('w1');
-      for (let i = 0; i < 50; i++) ids.add(bench.place(chain('a', 2)).decisionId);
-    }
-    assert.equal(ids.size, 150);
-  });
-});
+import { Bench, benchOfThree, chain, replyOf, stored, THREE } from '../testing.ts';
+import type { RouterEffect } from '../types.ts';
 
 suite('admission', () => {
   test('refuses at once what no worker that is known will take', () => {
-    const bench = benchOf();
+    const bench = benchOfThree();
     const codeOf = (request: Parameters<Bench['ask']>[1]): string => {
       const reply = replyOf(bench.ask(chain('a', 4), request));
       return reply?.kind === 'reject' ? reply.code : 'placed';
@@ -151,7 +20,7 @@ suite('admission', () => {
   });
 
   test('sends adapters only where they are, and never to excluded or draining workers', () => {
-    const bench = benchOf();
+    const bench = benchOfThree();
     bench.join('w4', { loras: ['sql'] });
     assert.equal(bench.place(chain('a', 4), { lora: 'sql' }).workerId, 'w4');
     bench.load('w2', { state: 'draining' });
@@ -162,7 +31,7 @@ suite('admission', () => {
   });
 
   test('hears of adapters that come and go, and forgets nothing else of the worker', () => {
-    const bench = benchOf();
+    const bench = benchOfThree();
     bench.join('w4');
     const placed = bench.place(chain('a', 4), { excluded: THREE });
     const tell = (loras: string[]): void => {
@@ -179,7 +48,7 @@ suite('admission', () => {
   });
 
   test('lets requests wait for workers that are silent, and places them in order when one is back', () => {
-    const bench = benchOf();
+    const bench = benchOfThree();
     bench.nowMs = 1_000;
     const asked = [1, 2, 3].map((i) => bench.ask(chain(`p${i}`, 4)));
     assert.deepEqual(
@@ -194,7 +63,7 @@ suite('admission', () => {
   });
 
   test('knows after an outage of the bus what it knew before, whichever worker is heard first', () => {
-    const bench = benchOf();
+    const bench = benchOfThree();
     bench.kv('w3', 1, [stored(chain('a', 100))]);
     bench.nowMs = 10_000;
     assert.ok(THREE.every((id) => !bench.view(id).isAvailable));
@@ -209,14 +78,14 @@ suite('admission', () => {
   });
 
   test('serves who waited through an outage of the bus once it is back', () => {
-    const bench = benchOf();
+    const bench = benchOfThree();
     bench.nowMs = 1_000;
     assert.equal(replyOf(bench.ask(chain('a', 4))), undefined);
     assert.equal(replyOf(bench.run(bench.core.onReconnected(1_001)))?.kind, 'place');
   });
 
   test('lets requests outlast a pause of all workers that are not gone, and no longer than their leases could', () => {
-    const bench = benchOf({ queueWaitMs: 1_000 });
+    const bench = benchOfThree({ queueWaitMs: 1_000 });
     const tick = (nowMs: number): RouterEffect[] => {
       bench.nowMs = nowMs;
       return bench.run(bench.core.onTick(nowMs));
@@ -251,7 +120,7 @@ suite('admission', () => {
     ['silent', false, 'ROUTER_WORKERS_SILENT'],
   ] as const) {
     test(`waits no longer for workers that failed it, and says whether they are ${state}`, () => {
-      const bench = benchOf({ queueWaitMs: 1_000 });
+      const bench = benchOfThree({ queueWaitMs: 1_000 });
       bench.nowMs = 1_000;
       const excluded = { excluded: THREE, deadlineMs: 60_000 };
       assert.equal(replyOf(bench.ask(chain('a', 4), excluded)), undefined);
@@ -273,7 +142,7 @@ suite('admission', () => {
   });
 
   test('is bounded in number and in time', () => {
-    const bench = benchOf({ queueLimit: 2, queueWaitMs: 1_000 });
+    const bench = benchOfThree({ queueLimit: 2, queueWaitMs: 1_000 });
     bench.nowMs = 1_000;
     bench.ask(chain('a', 4), { deadlineMs: 500 });
     bench.ask(chain('b', 4));
@@ -291,7 +160,7 @@ suite('admission', () => {
   });
 
   test('forgets who does not wait any more', () => {
-    const bench = benchOf();
+    const bench = benchOfThree();
     bench.nowMs = 1_000;
     bench.ask(chain('a', 4));
     bench.ask(chain('b', 4), { frontendId: 'f2' });
@@ -301,11 +170,11 @@ suite('admission', () => {
       bench.load('w1').filter(({ kind }) => kind === 'reply'),
       [],
     );
-    assert.equal(booked(bench), 0);
+    assert.equal(bench.booked(), 0);
   });
 
   test('lets a request wait for another worker when it failed on all there are', () => {
-    const bench = benchOf();
+    const bench = benchOfThree();
     assert.equal(replyOf(bench.ask(chain('a', 4), { excluded: THREE })), undefined);
     const reply = replyOf(bench.join('w4'));
     assert.equal(reply?.kind === 'place' && reply.workerId, 'w4');

@@ -1,16 +1,16 @@
 import type { KvIndex } from '@busbar/kv-index';
 import { TIERS, type Tier, type WorkerInfo, type WorkerLoad } from '@busbar/protocol';
-import { ApproximateCache } from './approximate-cache.ts';
-import { BookingLine } from './booking-line.ts';
-import { TruthLedger } from './cache-truth.ts';
-import { KvStream } from './kv-stream.ts';
+import { BookingLine } from '../bookings/booking-line.ts';
+import { ApproximateCache } from '../cache/approximate-cache.ts';
+import { TruthLedger } from '../cache/cache-truth.ts';
+import { KvStream } from '../cache/kv-stream.ts';
+import type { ReuseStats } from '../cache/reuse-stats.ts';
+import { WorkingSet } from '../cache/working-set.ts';
+import { Suspicion } from '../split/suspicion.ts';
+import type { CacheTruth } from '../types.ts';
 import { LearnedRate } from './learned-rate.ts';
-import type { ReuseStats } from './reuse-stats.ts';
 import type { SlotPool } from './slot-pool.ts';
-import { Suspicion } from './split/suspicion.ts';
-import type { CacheTruth } from './types.ts';
 import type { WorkerColumns } from './worker-columns.ts';
-import { WorkingSet } from './working-set.ts';
 
 /** Failed prefill legs in a row that say nothing of the worker yet. */
 const FORGIVEN_LEGS = 2;

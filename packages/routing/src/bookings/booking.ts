@@ -1,5 +1,5 @@
-import type { Flight } from './split/link.ts';
-import type { WorkerRow } from './worker-row.ts';
+import type { Flight } from '../split/link.ts';
+import type { WorkerRow } from '../workers/worker-row.ts';
 
 /** One placed request, from the decision until it ended or was forgotten. */
 export interface Booking {

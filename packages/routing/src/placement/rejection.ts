@@ -1,6 +1,6 @@
 import type { RouteReply, RouteRequest } from '@busbar/protocol';
+import type { RouterEffect } from '../types.ts';
 import type { Refusal } from './filter.ts';
-import type { RouterEffect } from './types.ts';
 
 /** When to come again after a rejection. */
 const RETRY_AFTER_MS = 1_000;

@@ -1,6 +1,6 @@
+import type { DecisionRecord, PolicyName } from '../types.ts';
 import type { Candidates, Placement } from './candidates.ts';
 import type { Profile } from './terms.ts';
-import type { DecisionRecord, PolicyName } from './types.ts';
 
 /** Candidates of a record: the chosen one and the cheapest others. A record of 1,000 workers would cost more than the choice. */
 const RECORDED = 8;

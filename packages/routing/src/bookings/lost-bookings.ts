@@ -1,9 +1,9 @@
 import { type HeldDecisions, limit } from '@busbar/protocol';
-import type { AdmissionQueue } from './admission-queue.ts';
+import type { AdmissionQueue } from '../placement/admission-queue.ts';
+import { reject } from '../placement/rejection.ts';
+import type { RouterEffect } from '../types.ts';
+import type { WorkerRow } from '../workers/worker-row.ts';
 import type { BookingLedger } from './booking-ledger.ts';
-import { reject } from './rejection.ts';
-import type { RouterEffect } from './types.ts';
-import type { WorkerRow } from './worker-row.ts';
 
 /** Age of a booking that an idle worker ought to know of. */
 const FORGOTTEN_MS = limit('forgottenBookingMs');

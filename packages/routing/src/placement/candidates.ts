@@ -1,5 +1,5 @@
-import type { WorkerColumns } from './worker-columns.ts';
-import type { WorkerRow } from './worker-row.ts';
+import type { WorkerColumns } from '../workers/worker-columns.ts';
+import type { WorkerRow } from '../workers/worker-row.ts';
 
 /** What the placement of one request depends on. */
 export interface Placement {

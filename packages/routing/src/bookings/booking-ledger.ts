@@ -1,9 +1,9 @@
 import { assert } from '@busbar/base';
+import type { WorkerColumns } from '../workers/worker-columns.ts';
+import type { WorkerRow } from '../workers/worker-row.ts';
 import { type Booking, kvTokens, uncachedTokens } from './booking.ts';
 import { checkBookings } from './booking-checks.ts';
 import type { HeldBlocks } from './held-blocks.ts';
-import type { WorkerColumns } from './worker-columns.ts';
-import type { WorkerRow } from './worker-row.ts';
 
 /** What a booking is made of; the ledger adds the rest. */
 export type NewBooking = Omit<

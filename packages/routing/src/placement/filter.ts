@@ -1,8 +1,8 @@
 import { limit, type RouteRequest } from '@busbar/protocol';
+import type { WorkerColumns } from '../workers/worker-columns.ts';
+import type { WorkerPool } from '../workers/worker-pool.ts';
+import type { WorkerRow } from '../workers/worker-row.ts';
 import type { Candidates } from './candidates.ts';
-import type { WorkerColumns } from './worker-columns.ts';
-import type { WorkerPool } from './worker-pool.ts';
-import type { WorkerRow } from './worker-row.ts';
 
 const IN_FLIGHT = limit('workerInFlight');
 

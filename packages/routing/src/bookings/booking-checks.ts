@@ -1,7 +1,7 @@
 import { assert } from '@busbar/base';
+import type { WorkerColumns } from '../workers/worker-columns.ts';
+import type { WorkerRow } from '../workers/worker-row.ts';
 import { type Booking, kvTokens, uncachedTokens } from './booking.ts';
-import type { WorkerColumns } from './worker-columns.ts';
-import type { WorkerRow } from './worker-row.ts';
 
 interface Sums {
   requests: number;

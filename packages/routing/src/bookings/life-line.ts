@@ -1,11 +1,11 @@
 import type { LifeEvent } from '@busbar/protocol';
+import type { Legs } from '../split/legs.ts';
+import type { RouterEffect } from '../types.ts';
+import type { WorkerColumns } from '../workers/worker-columns.ts';
+import type { WorkerRow } from '../workers/worker-row.ts';
+import type { WorkerTable } from '../workers/worker-table.ts';
 import { type Booking, expectedOutput } from './booking.ts';
 import type { BookingLedger } from './booking-ledger.ts';
-import type { Legs } from './split/legs.ts';
-import type { RouterEffect } from './types.ts';
-import type { WorkerColumns } from './worker-columns.ts';
-import type { WorkerRow } from './worker-row.ts';
-import type { WorkerTable } from './worker-table.ts';
 
 type Booked = Extract<LifeEvent, { kind: 'booked' }>;
 type FirstToken = Extract<LifeEvent, { kind: 'firstToken' }>;

@@ -1,4 +1,4 @@
-import { LearnedRate } from './learned-rate.ts';
+import { LearnedRate } from '../workers/learned-rate.ts';
 
 /** Weight of the newest reuse in the means, once many were seen. */
 const WEIGHT = 0.02;

@@ -1,7 +1,7 @@
 import type { KvIndex } from '@busbar/kv-index';
+import type { HeldBlocks } from '../bookings/held-blocks.ts';
+import type { SlotPool } from '../workers/slot-pool.ts';
 import type { Candidates, Placement } from './candidates.ts';
-import type { HeldBlocks } from './held-blocks.ts';
-import type { SlotPool } from './slot-pool.ts';
 
 /** Fills the cache columns of candidates: what the index knows of each, and what running prefills will add. */
 export class OverlapReader {

@@ -1,6 +1,6 @@
+import type { HeldBlocks } from '../bookings/held-blocks.ts';
 import type { Candidates } from './candidates.ts';
 import { evictionPrice } from './eviction-price.ts';
-import type { HeldBlocks } from './held-blocks.ts';
 import {
   decodeInterference,
   ownPrefill,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { WorkerLoad } from '@busbar/protocol';
-import { Bench, branch, chain, stored, truthsOf } from './testing.ts';
+import { Bench, branch, chain, stored, truthsOf } from '../testing.ts';
 
 const HOUR = 3_600_000;
 
