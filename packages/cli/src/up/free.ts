@@ -2,8 +2,8 @@ import { readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { commandFor } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { isPortFree, portHolder } from '../ports.ts';
-import { liveProcesses, readState, removeState, type StackState } from '../state.ts';
+import { isPortFree, portHolder } from '../host/ports.ts';
+import { liveProcesses, readState, removeState, type StackState } from '../stack/state.ts';
 
 /** Throws CLI_STACK_RUNNING when a stack lives in this folder. What a dead one left is removed. */
 export function checkNoStack(stateDir: string): void {

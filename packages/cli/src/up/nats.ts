@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { OLDEST_NATS_SERVER } from '@busbar/bus';
 import { baseFields, type Scheduling } from '@busbar/service';
 import { CliError } from '../errors.ts';
+import { freePort } from '../host/ports.ts';
 import { natsConf } from '../nats/conf.ts';
 import { isVersionAtLeast, type NatsInfo, readNatsInfo } from '../nats/info.ts';
-import { freePort } from '../ports.ts';
 import { until } from '../wait.ts';
 import type { Stack } from './stack.ts';
 

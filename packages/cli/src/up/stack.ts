@@ -3,10 +3,10 @@ import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { messageOf } from '@busbar/base';
 import { CliError } from '../errors.ts';
-import { logTail } from '../log-tail.ts';
-import { markOf } from '../process-table.ts';
-import { type StackProcess, type StackRole, type StackState, writeState } from '../state.ts';
-import { noteEngines } from '../stop.ts';
+import { logTail } from '../host/log-tail.ts';
+import { markOf } from '../host/process-table.ts';
+import { type StackProcess, type StackRole, type StackState, writeState } from '../stack/state.ts';
+import { noteEngines } from '../stack/stop.ts';
 
 /** What is needed to start one process. */
 export interface Launch {

@@ -1,4 +1,4 @@
-import type { CliContext } from './context.ts';
+import type { CliContext } from '../context.ts';
 import { describeJoined, findJoined } from './joined.ts';
 import type { StackProcess, StackState } from './state.ts';
 import { type StopReport, stopStack } from './stop.ts';

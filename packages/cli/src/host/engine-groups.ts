@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { until } from '../wait.ts';
 import { listProcesses, type ProcessEntry, signalGroup } from './process-table.ts';
-import { until } from './wait.ts';
 
 /**
  * Processes that a worker started in a group of their own: an engine such as vLLM, which outlives a worker that is killed. `members` tell

@@ -1,7 +1,7 @@
 import { messageOf } from '@busbar/base';
 import { type Command, CommanderError } from 'commander';
-import type { CliContext } from './context.ts';
-import { CliError } from './errors.ts';
+import type { CliContext } from '../context.ts';
+import { CliError } from '../errors.ts';
 import { createProgram } from './program.ts';
 
 /** Runs one command line and answers its exit code. Every error becomes a sentence on the terminal. */

@@ -1,6 +1,6 @@
 import type { Instance, WorkerLoad } from '@busbar/protocol';
-import { type Cluster, isLocal } from './cluster.ts';
-import { isAlive } from './process-table.ts';
+import { type Cluster, isLocal } from '../clients/cluster.ts';
+import { isAlive } from '../host/process-table.ts';
 import { type StackProcess, type StackRole, type StackState, stackUrl } from './state.ts';
 
 /** State of a process as `ps` tells it: what its lease says, or, without a lease, whether it runs. */

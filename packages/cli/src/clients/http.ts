@@ -1,7 +1,7 @@
 import { messageOf } from '@busbar/base';
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { z } from 'zod';
-import { CliError } from './errors.ts';
+import { CliError } from '../errors.ts';
 
 const usageSchema = z.object({
   prompt_tokens: z.number(),

@@ -1,7 +1,7 @@
-import { connectBus } from './bus-client.ts';
-import { type Cluster, observeCluster } from './cluster.ts';
-import { type CliContext, commandFor, namespaceOf, stateDirOf } from './context.ts';
-import { CliError } from './errors.ts';
+import { connectBus } from '../clients/bus-client.ts';
+import { type Cluster, observeCluster } from '../clients/cluster.ts';
+import { type CliContext, commandFor, namespaceOf, stateDirOf } from '../context.ts';
+import { CliError } from '../errors.ts';
 import { liveProcesses, readState, type StackState } from './state.ts';
 
 const DEFAULT_NATS_URL = 'nats://127.0.0.1:4222';

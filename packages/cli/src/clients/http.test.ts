@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { createServer, type ServerResponse } from 'node:http';
 import { test } from 'node:test';
-import { chat } from './commands/chat.ts';
-import { sendProbe } from './doctor/gather-probe.ts';
-import { CliError } from './errors.ts';
-import { freePort } from './ports.ts';
-import { fakeContext } from './testing.ts';
+import { chat } from '../commands/chat.ts';
+import { sendProbe } from '../doctor/gather-probe.ts';
+import { CliError } from '../errors.ts';
+import { freePort } from '../host/ports.ts';
+import { fakeContext } from '../testing.ts';
 
 async function withApi(
   answer: (body: Record<string, unknown>, response: ServerResponse) => void,

@@ -4,11 +4,11 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { freePort } from './ports.ts';
-import { markOf } from './process-table.ts';
+import { freePort } from '../host/ports.ts';
+import { markOf } from '../host/process-table.ts';
+import { type StackState, stateFile, writeState } from '../stack/state.ts';
+import { fakeContext } from '../testing.ts';
 import { runCli } from './run.ts';
-import { type StackState, stateFile, writeState } from './state.ts';
-import { fakeContext } from './testing.ts';
 
 async function run(args: string[], env: Record<string, string> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'busbar-run-'));

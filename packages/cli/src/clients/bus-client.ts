@@ -1,6 +1,6 @@
 import { messageOf } from '@busbar/base';
 import { type Bus, connectNats } from '@busbar/bus';
-import { CliError } from './errors.ts';
+import { CliError } from '../errors.ts';
 
 /**
  * A connection of this command to the bus. `onError` hears of messages that could not be read. Throws CLI_NO_STACK when NATS does

@@ -5,12 +5,12 @@ import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Instance } from '@busbar/protocol';
-import { instanceOf } from './doctor/facts.testing.ts';
-import { markOf } from './process-table.ts';
+import { instanceOf } from '../doctor/facts.testing.ts';
+import { markOf } from '../host/process-table.ts';
+import { fakeContext } from '../testing.ts';
+import { until } from '../wait.ts';
 import { type StackState, writeState } from './state.ts';
 import { stopAloud } from './stop-aloud.ts';
-import { fakeContext } from './testing.ts';
-import { until } from './wait.ts';
 
 async function stopOne(
   script: string,

@@ -2,9 +2,9 @@ import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } 
 import { dirname, join, resolve } from 'node:path';
 import { messageOf } from '@busbar/base';
 import { z } from 'zod';
-import { engineGroupSchema } from './engine-groups.ts';
-import { CliError } from './errors.ts';
-import { isAlive } from './process-table.ts';
+import { CliError } from '../errors.ts';
+import { engineGroupSchema } from '../host/engine-groups.ts';
+import { isAlive } from '../host/process-table.ts';
 
 /** Roles of the processes of a stack, in the order in which `down` ends them. */
 export const STACK_ROLES = [

@@ -4,7 +4,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { isAlive, markOf } from './process-table.ts';
+import { isAlive, markOf } from '../host/process-table.ts';
+import { until } from '../wait.ts';
 import {
   type StackProcess,
   type StackRole,
@@ -13,7 +14,6 @@ import {
   writeState,
 } from './state.ts';
 import { stopStack } from './stop.ts';
-import { until } from './wait.ts';
 
 function start(role: StackRole, script: string): StackProcess {
   const child = spawn('/bin/sh', ['-c', script], { detached: true, stdio: 'ignore' });

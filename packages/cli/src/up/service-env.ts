@@ -1,6 +1,6 @@
 import { likelyVariable } from '@busbar/service';
-import type { Env } from './context.ts';
-import { CliError } from './errors.ts';
+import type { Env } from '../context.ts';
+import { CliError } from '../errors.ts';
 
 const SERVICE_ROLES = ['frontend', 'router', 'decode', 'prefill'] as const;
 export type ServiceRole = (typeof SERVICE_ROLES)[number];

@@ -1,9 +1,9 @@
 import type { Instance } from '@busbar/protocol';
-import { connectBus } from './bus-client.ts';
-import { isLocal, readInstances } from './cluster.ts';
-import { markOf } from './process-table.ts';
+import { connectBus } from '../clients/bus-client.ts';
+import { isLocal, readInstances } from '../clients/cluster.ts';
+import { markOf } from '../host/process-table.ts';
+import { pause } from '../wait.ts';
 import type { StackState } from './state.ts';
-import { pause } from './wait.ts';
 
 /** A bus that answers does so in milliseconds; one that does not must not hold a stop up. */
 const ASK_MS = 1_500;

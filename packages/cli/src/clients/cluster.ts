@@ -14,7 +14,7 @@ import {
   type ModelCard,
   type WorkerLoad,
 } from '@busbar/protocol';
-import { pause } from './wait.ts';
+import { pause } from '../wait.ts';
 
 /** What a namespace looks like on the bus at one moment. */
 export interface Cluster {

@@ -1,11 +1,11 @@
 import { PROFILE_NAMES } from '@busbar/mocker';
 import type { Command } from 'commander';
-import { up } from './commands/up.ts';
-import type { CliContext } from './context.ts';
+import { up } from '../commands/up.ts';
+import type { CliContext } from '../context.ts';
+import { origins } from '../up/flags.ts';
+import { DISAGGREGATION_NAMES, ENGINE_NAMES, POLICY_NAMES } from '../up/options.ts';
+import { KV_CONNECTOR_NAMES } from '../up/pools.ts';
 import { type Done, example, namespaceOption } from './program-parts.ts';
-import { origins } from './up/flags.ts';
-import { DISAGGREGATION_NAMES, ENGINE_NAMES, POLICY_NAMES } from './up/options.ts';
-import { KV_CONNECTOR_NAMES } from './up/pools.ts';
 
 /** `busbar up` with all its flags, in groups. */
 export function addUp(program: Command, context: CliContext, cwd: string, done: Done): void {

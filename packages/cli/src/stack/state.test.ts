@@ -3,8 +3,9 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { CliError } from './errors.ts';
-import { markOf } from './process-table.ts';
+import { CliError } from '../errors.ts';
+import { markOf } from '../host/process-table.ts';
+import { checkNoStack } from '../up/free.ts';
 import {
   claimState,
   liveProcesses,
@@ -14,7 +15,6 @@ import {
   stateFile,
   writeState,
 } from './state.ts';
-import { checkNoStack } from './up/free.ts';
 
 let folder = '';
 beforeEach(() => {

@@ -1,7 +1,13 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { type EngineGroup, endEngineGroups, engineGroupsOf, mergeGroups } from './engine-groups.ts';
-import { isAlive, listProcesses, signalGroup, signalProcess } from './process-table.ts';
+import {
+  type EngineGroup,
+  endEngineGroups,
+  engineGroupsOf,
+  mergeGroups,
+} from '../host/engine-groups.ts';
+import { isAlive, listProcesses, signalGroup, signalProcess } from '../host/process-table.ts';
+import { pause, until } from '../wait.ts';
 import {
   readState,
   removeState,
@@ -10,7 +16,6 @@ import {
   type StackState,
   writeState,
 } from './state.ts';
-import { pause, until } from './wait.ts';
 
 /** Who is asked to end together: nobody loses the ones it needs to finish its work. */
 const WORKER_ROLES: readonly StackRole[] = ['decode', 'prefill'];

@@ -1,11 +1,11 @@
 import { Command } from 'commander';
-import { chat } from './commands/chat.ts';
-import { doctor } from './commands/doctor.ts';
-import { down } from './commands/down.ts';
-import { events } from './commands/events.ts';
-import { ps } from './commands/ps.ts';
-import { simulate } from './commands/simulate.ts';
-import type { CliContext } from './context.ts';
+import { chat } from '../commands/chat.ts';
+import { doctor } from '../commands/doctor.ts';
+import { down } from '../commands/down.ts';
+import { events } from '../commands/events.ts';
+import { ps } from '../commands/ps.ts';
+import { simulate } from '../commands/simulate.ts';
+import type { CliContext } from '../context.ts';
 import { type Done, example, namespaceOption } from './program-parts.ts';
 import { addUp } from './program-up.ts';
 

@@ -3,12 +3,12 @@ import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { test } from 'node:test';
 import type { Instance, WorkerLoad } from '@busbar/protocol';
-import type { Cluster } from './cluster.ts';
-import { renderStack } from './commands/ps.ts';
-import { decodeInfo } from './doctor/facts.testing.ts';
+import type { Cluster } from '../clients/cluster.ts';
+import { renderStack } from '../commands/ps.ts';
+import { decodeInfo } from '../doctor/facts.testing.ts';
+import { fakeContext } from '../testing.ts';
 import { viewStack } from './stack-view.ts';
 import { STACK_ROLES, type StackProcess, type StackState } from './state.ts';
-import { fakeContext } from './testing.ts';
 
 const { terminal } = fakeContext().context;
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { test } from 'node:test';
+import { until } from '../wait.ts';
 import { endEngineGroups, engineGroupsOf, livingGroups, mergeGroups } from './engine-groups.ts';
 import { markOf, type ProcessEntry, signalProcess } from './process-table.ts';
-import { until } from './wait.ts';
 
 const PATIENCE = { timeoutMs: 5_000, everyMs: 10 };
 
