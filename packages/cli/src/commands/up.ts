@@ -5,6 +5,7 @@ import { connectBus } from '../clients/bus-client.ts';
 import { type CliContext, commandFor, namespaceOf, stateDirOf } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { markOf } from '../host/process-table.ts';
+import { Stack } from '../stack/stack.ts';
 import { claimState, type StackState, stackUrl } from '../stack/state.ts';
 import { stopStack } from '../stack/stop.ts';
 import { Phases } from '../terminal/phases.ts';
@@ -17,7 +18,6 @@ import { parseUpOptions, type UpOptions } from '../up/options.ts';
 import { planProcesses } from '../up/plan.ts';
 import { startLimitMs, waitForAnswer, waitForLeases } from '../up/ready.ts';
 import { checkVariables } from '../up/service-env.ts';
-import { Stack } from '../up/stack.ts';
 
 /** What `up` works on once its flags are checked. */
 interface UpJob {

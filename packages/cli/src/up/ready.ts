@@ -5,13 +5,13 @@ import { readInstances } from '../clients/cluster.ts';
 import { chatOnce } from '../clients/http.ts';
 import type { Env } from '../context.ts';
 import { CliError } from '../errors.ts';
+import type { Stack } from '../stack/stack.ts';
 import { type StackProcess, stackUrl } from '../stack/state.ts';
 import type { Phases } from '../terminal/phases.ts';
 import { count, seconds } from '../terminal/terminal.ts';
 import { until } from '../wait.ts';
 import { VLLM_START_SECONDS } from './flags.ts';
 import type { UpOptions } from './options.ts';
-import type { Stack } from './stack.ts';
 import { StartProgress } from './start-progress.ts';
 
 /** From the first process to the first answer. Loading the tokenizer of a large model is most of it. */

@@ -5,8 +5,8 @@ import { messageOf } from '@busbar/base';
 import { CliError } from '../errors.ts';
 import { logTail } from '../host/log-tail.ts';
 import { markOf } from '../host/process-table.ts';
-import { type StackProcess, type StackRole, type StackState, writeState } from '../stack/state.ts';
-import { noteEngines } from '../stack/stop.ts';
+import { type StackProcess, type StackRole, type StackState, writeState } from './state.ts';
+import { noteEngines } from './stop.ts';
 
 /** What is needed to start one process. */
 export interface Launch {
