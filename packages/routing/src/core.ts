@@ -13,7 +13,7 @@ import { BookingLedger } from './bookings/booking-ledger.ts';
 import { HeldBlocks } from './bookings/held-blocks.ts';
 import { LifeLine } from './bookings/life-line.ts';
 import { LostBookings } from './bookings/lost-bookings.ts';
-import { KvIngest, type KvSnapshot } from './cache/kv-ingest.ts';
+import { KvIngest } from './cache/kv-ingest.ts';
 import { AdmissionQueue, type Waiting } from './placement/admission-queue.ts';
 import { hasNoWishes, isAvailable, type Refusal } from './placement/filter.ts';
 import { Placer } from './placement/placer.ts';
@@ -23,6 +23,7 @@ import { Legs } from './split/legs.ts';
 import { LinkTable } from './split/link-table.ts';
 import { PairTable } from './split/pair-table.ts';
 import type {
+  KvSnapshot,
   PairView,
   RequestEvent,
   RouterConfig,

@@ -54,10 +54,6 @@ export class AnswerHandler {
     this.#deps = deps;
   }
 
-  get isDraining(): boolean {
-    return this.#isDraining;
-  }
-
   /** From now on new requests are refused and their connections closed. */
   drain(): void {
     this.#isDraining = true;

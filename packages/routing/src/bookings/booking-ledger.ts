@@ -33,10 +33,6 @@ export class BookingLedger {
     this.#active = active;
   }
 
-  get size(): number {
-    return this.#byId.size;
-  }
-
   /** Time of the oldest booking. */
   get oldestMs(): number | undefined {
     return this.#oldest?.bookedMs;

@@ -1,7 +1,7 @@
 import type { KvIndex } from '@busbar/kv-index';
-import type { KvBatch, Tier, WorkerLoad } from '@busbar/protocol';
+import type { KvBatch, WorkerLoad } from '@busbar/protocol';
 import type { Alarm } from '../alarm.ts';
-import type { CacheTruth, RouterEffect, TruthCause } from '../types.ts';
+import type { CacheTruth, KvSnapshot, RouterEffect, TruthCause } from '../types.ts';
 import type { RetiredEpochs } from '../workers/retired-epochs.ts';
 import type { WorkerRow } from '../workers/worker-row.ts';
 
@@ -11,12 +11,6 @@ const SYNC_TIMEOUT_MS = 5_000;
 const SYNC_ATTEMPTS = 4;
 /** After a demotion, how long until a worker is trusted again; one whose events were missing, as soon as they come. */
 const RETRY_MS = 30_000;
-
-export interface KvSnapshot {
-  epoch: number;
-  sequence: number;
-  parts: { dpRank: number; tier: Tier; hashes: Uint32Array }[];
-}
 
 type SyncReason = Extract<RouterEffect, { kind: 'sync' }>['reason'];
 

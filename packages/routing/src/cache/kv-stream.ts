@@ -29,10 +29,6 @@ export class KvStream {
     this.epoch = epoch;
   }
 
-  get heldBatches(): number {
-    return this.#held.length;
-  }
-
   accept(batch: KvBatch): KvVerdict {
     if (batch.epoch !== this.epoch) {
       this.restart(batch.epoch);

@@ -12,11 +12,6 @@ export class LearnedRate {
     this.#weight = weight;
   }
 
-  /** Measurements so far. */
-  get samples(): number {
-    return this.#samples;
-  }
-
   learn(sample: number): void {
     if (!(sample > 0) || !Number.isFinite(sample)) return;
     this.#samples++;
