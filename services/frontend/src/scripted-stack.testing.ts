@@ -166,6 +166,11 @@ export class ScriptedStack {
     });
   }
 
+  /** Asks until the answer has this status. */
+  chatUntil(status: number, fields: object = {}): Promise<void> {
+    return until(async () => (await this.chat(fields)).status === status);
+  }
+
   chat(fields: object = {}, options: { signal?: AbortSignal; headers?: object } = {}) {
     return this.post(
       { model: 'm', messages: [{ role: 'user', content: 'hi' }], ...fields },
@@ -290,9 +295,12 @@ export function cpuMs(): number {
 }
 
 /** Waits until `condition` holds; fails after `limitMs`. */
-export async function until(condition: () => boolean, limitMs = 2_000): Promise<void> {
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  limitMs = 5_000,
+): Promise<void> {
   const end = performance.now() + limitMs;
-  while (!condition()) {
+  while (!(await condition())) {
     if (performance.now() > end)
       throw new Error(`not within ${limitMs} ms: ${condition.toString()}`);
     await sleep(5);
