@@ -136,7 +136,7 @@ export class ModelRegistry {
     if (known.fault !== undefined) return known.fault;
     if (known.served === undefined) return 'its tokenizer is being loaded';
     if (this.#instances.readyWorkers(name, lora) === 0) return 'no worker is ready';
-    if (this.#instances.readyRouters() === 0) return 'no router is ready';
+    if (this.#instances.readyRouters.length === 0) return 'no router is ready';
     return undefined;
   }
 
