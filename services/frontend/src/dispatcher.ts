@@ -273,6 +273,7 @@ export class Dispatcher implements GenerationHost {
       prefill: undefined,
     };
     candidate.placement = placement;
+    candidate.lastWorkerId = workerId;
     this.#bookings.taken(candidate.generation.model, place, candidate.prompt);
     return placement;
   }
