@@ -206,8 +206,8 @@ export interface PairView {
   isStale: boolean;
   /** KV came over it, or need not have: no request is split over it before. */
   isProven: boolean;
-  /** Transfers failed lately: no request is split over it until this time of the router's clock. */
-  suspectUntilMs?: number;
+  /** Transfers failed lately: for so long no request is split over it. */
+  suspectForMs?: number;
   transfers: number;
   failures: number;
   lastFailure?: string;

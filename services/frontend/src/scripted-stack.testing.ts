@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { MemoryNetwork } from '@busbar/bus';
+import { type BusMessage, MemoryNetwork } from '@busbar/bus';
 import type { Usage } from '@busbar/openai';
 import {
   bucketNames,
@@ -197,13 +197,15 @@ export class ScriptedStack {
     bus.subscribe(SUBJECTS.heldAll, ({ data }) => {
       this.held.push(decodeHeldDecisions(data));
     });
-    bus.subscribe(SUBJECTS.routeAll, (message) => {
+    const onRoute = (message: BusMessage): void => {
       const routed = decodeRouteRequest(message.data);
       this.routed.push(routed);
       void Promise.resolve(this.route?.(routed.request) ?? this.#pick(routed.request)).then(
         (reply) => message.respond(encodeRouteReply(reply)),
       );
-    });
+    };
+    bus.subscribe(SUBJECTS.routeAll, onRoute);
+    bus.subscribe(SUBJECTS.routeTo('router-1'), onRoute);
   }
 
   #pick(request: RouteRequest): RouteReply {

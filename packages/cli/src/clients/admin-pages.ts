@@ -31,7 +31,7 @@ export type RouterWorker = z.infer<typeof routerWorkerSchema>;
 const routerLinkSchema = z.object({
   prefillWorkerId: z.string(),
   decodeWorkerId: z.string(),
-  suspectUntilMs: z.number().optional(),
+  suspectForMs: z.number().optional(),
 });
 export const routerLinksSchema = z.array(routerLinkSchema);
 export type RouterLink = z.infer<typeof routerLinkSchema>;

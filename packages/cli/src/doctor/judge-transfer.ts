@@ -103,7 +103,7 @@ function avoidedBy({ routerLinks }: Facts, pair: PairView): string[] {
       (link) =>
         link.prefillWorkerId === pair.prefillWorkerId &&
         link.decodeWorkerId === pair.decodeWorkerId &&
-        link.suspectUntilMs !== undefined,
+        link.suspectForMs !== undefined,
     )
       ? [routerId]
       : [],

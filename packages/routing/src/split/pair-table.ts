@@ -143,7 +143,7 @@ function viewOf(prefill: WorkerRow, decode: WorkerRow, link: Link, nowMs: number
     source: link.source,
     isStale: link.isStale(nowMs),
     isProven: link.isProven,
-    ...(suspicion.isOpen(nowMs) ? { suspectUntilMs: suspicion.untilMs } : undefined),
+    ...(suspicion.isOpen(nowMs) ? { suspectForMs: suspicion.untilMs - nowMs } : undefined),
     transfers: record?.transfers ?? 0,
     failures: record?.failures ?? 0,
     ...(record?.lastFailure === undefined ? undefined : { lastFailure: record.lastFailure }),
