@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '@busbar/base';
-import { type Bus, BusError, type BusMessage } from '@busbar/bus';
+import { BusError, type BusMessage } from '@busbar/bus';
 import {
   decodeRouteReply,
   encodeRouteRequest,
@@ -12,6 +12,7 @@ import {
 } from '@busbar/protocol';
 import type { Candidate } from '../candidate.ts';
 import { FrontendError } from '../errors.ts';
+import type { Returns } from '../work/returns.ts';
 import type { Place } from './bookings.ts';
 import type { DecisionHoldings } from './decision-holdings.ts';
 
@@ -28,7 +29,7 @@ type RouteRejection = Extract<RouteReply, { kind: 'reject' }>;
 
 /** Asks a router where a candidate goes. */
 export class PlacementClient {
-  readonly #bus: Bus;
+  readonly #returns: Returns;
   readonly #subjects: Subjects;
   readonly #frontendId: string;
   /** Whether a worker of the model is known to be ready here. */
@@ -38,7 +39,7 @@ export class PlacementClient {
   readonly #onGivenUp: () => void;
 
   constructor(options: {
-    bus: Bus;
+    returns: Returns;
     subjects: Subjects;
     frontendId: string;
     hasWorkers: (model: string, lora: string | undefined) => boolean;
@@ -48,7 +49,7 @@ export class PlacementClient {
     /** Nobody waits for an answer any more that may still be made. */
     onGivenUp: () => void;
   }) {
-    this.#bus = options.bus;
+    this.#returns = options.returns;
     this.#subjects = options.subjects;
     this.#frontendId = options.frontendId;
     this.#hasWorkers = options.hasWorkers;
@@ -68,7 +69,7 @@ export class PlacementClient {
   ): Promise<Place> {
     const { model, lora } = candidate.generation;
     for (let waitedMs = 0; ; waitedMs += LAG_RETRY_MS) {
-      const reply = await this.#ask(candidate, traceparent);
+      const reply = await this.#ask(candidate, traceparent, isWanted);
       if (reply.kind === 'place') return reply;
       const mayLag =
         reply.code === 'ROUTER_NO_WORKERS' &&
@@ -100,7 +101,11 @@ export class PlacementClient {
     return new FrontendError('FRONTEND_MODEL_UNAVAILABLE', message);
   }
 
-  async #ask(candidate: Candidate, traceparent: string | undefined): Promise<RouteReply> {
+  async #ask(
+    candidate: Candidate,
+    traceparent: string | undefined,
+    isWanted: () => boolean,
+  ): Promise<RouteReply> {
     const { prompt, generation, excluded, isWhole, kept } = candidate;
     const { model, lora } = generation;
     const deadlineMs = limit('routeTimeoutMs');
@@ -119,7 +124,7 @@ export class PlacementClient {
     const hashes = fitting(prompt.hashes);
     for (let ask = 1; ; ask++) {
       try {
-        return await this.#askOnce(fields, hashes);
+        return await this.#askOnce(fields, hashes, isWanted);
       } catch (error) {
         if (!(error instanceof BusError)) throw error;
         if (error.code === 'BUS_NO_RESPONDERS') {
@@ -134,11 +139,15 @@ export class PlacementClient {
   }
 
   /** A placement in the answer is held when this resolves; one that comes later is given back. */
-  async #askOnce(fields: RouteRequest, hashes: HashWords): Promise<RouteReply> {
+  async #askOnce(
+    fields: RouteRequest,
+    hashes: HashWords,
+    isWanted: () => boolean,
+  ): Promise<RouteReply> {
     const { model, deadlineMs } = fields;
     const ask = this.#holdings.ask();
     try {
-      const message = await this.#bus.request(
+      const message = await this.#returns.request(
         this.#subjects.route(model),
         encodeRouteRequest({ ...fields, ask }, hashes),
         {
@@ -148,6 +157,7 @@ export class PlacementClient {
             if (late.kind === 'place') this.#giveBack(model, late);
           },
         },
+        isWanted,
       );
       const reply = decodeRouteReply(message.data);
       if (reply.kind === 'place') this.#holdings.take(ask, reply);
