@@ -244,7 +244,7 @@ class Core implements RouterCore {
     return [];
   }
 
-  onReconnected(nowMs: number): RouterEffect[] {
+  onListening(nowMs: number): RouterEffect[] {
     const effects: RouterEffect[] = [];
     for (const row of this.#table.all()) row.onHeard(nowMs);
     this.#drain(nowMs, effects);

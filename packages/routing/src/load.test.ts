@@ -198,7 +198,7 @@ suite('admission', () => {
     bench.kv('w3', 1, [stored(chain('a', 100))]);
     bench.nowMs = 10_000;
     assert.ok(THREE.every((id) => !bench.view(id).isAvailable));
-    bench.run(bench.core.onReconnected(bench.nowMs));
+    bench.run(bench.core.onListening(bench.nowMs));
     assert.ok(THREE.every((id) => bench.view(id).isAvailable));
     bench.load('w1');
     assert.equal(bench.place(chain('a', 100)).workerId, 'w3');
@@ -212,7 +212,7 @@ suite('admission', () => {
     const bench = benchOf();
     bench.nowMs = 1_000;
     assert.equal(replyOf(bench.ask(chain('a', 4))), undefined);
-    assert.equal(replyOf(bench.run(bench.core.onReconnected(1_001)))?.kind, 'place');
+    assert.equal(replyOf(bench.run(bench.core.onListening(1_001)))?.kind, 'place');
   });
 
   test('lets requests outlast a pause of all workers that are not gone, and no longer than their leases could', () => {
