@@ -145,6 +145,7 @@ class Core implements RouterCore {
       this.#ledger.removeWhere((booking) => booking.row === row, nowMs);
       this.#ingest.onNewEpoch(row, load.epoch, nowMs, effects);
     }
+    if (!wasAvailable) this.#table.hearTogether(nowMs, this.#config.loadSilenceMs);
     row.onLoad(load, nowMs);
     this.#ingest.onLoad(row, load, nowMs, effects);
     const isIdle = load.running === 0 && load.waiting === 0;
