@@ -182,13 +182,21 @@ test('an outage excludes no worker: one that is back later gets the request, and
   withStack({ workers: 1, script: nothing }, async (stack) => {
     const worker = stack.workers[0]!;
     worker.tellsStreams = true;
-    const lost = stack.chat();
+    const shown = stack.chat();
     await until(() => worker.works.length === 1);
+    const lost = stack.chat();
+    await until(() => worker.works.length === 2);
+    const [shownId, lostId] = worker.works.map(({ header }) => header.streamId);
+    // It comes behind both acknowledgements.
+    worker.emit(shownId!, 's');
+    await until(() => stack.life.some(({ kind }) => kind === 'firstToken'));
     stack.network.disconnect();
-    worker.lose(worker.works[0]!.header.streamId, 'x', 'stop');
+    worker.lose(lostId!, 'x', 'stop');
     worker.script = (w, { streamId }) => w.emit(streamId, 'again', 'stop');
     stack.network.reconnect();
     assert.equal((await answerOf(lost)).choices[0]?.message.content, 'again');
+    worker.emit(shownId!, 'h', 'stop');
+    assert.equal((await answerOf(shown)).choices[0]?.message.content, 'sh');
 
     stack.network.disconnect();
     await worker.kill();
@@ -196,7 +204,7 @@ test('an outage excludes no worker: one that is back later gets the request, and
     const routedBefore = stack.routed.length;
     const early = stack.chat();
     await until(() => stack.routed.length > routedBefore);
-    await sleep(100);
+    await sleep(20);
     const back = new ScriptedWorker(worker.id, stack.network.connect(), worker.script);
     assert.equal((await early).status, 200);
     assert.equal(stack.routed.length, routedBefore + 1);
