@@ -146,6 +146,7 @@ class Core implements RouterCore {
       this.#ledger.removeWhere((booking) => booking.row === row, nowMs);
       this.#ingest.onNewEpoch(row, load.epoch, nowMs, effects);
     }
+    if (!wasAvailable) this.#table.hearTogether(nowMs, this.#config.loadSilenceMs);
     row.onLoad(load, nowMs);
     this.#ingest.onLoad(row, load, nowMs, effects);
     const isIdle = load.running === 0 && load.waiting === 0;
@@ -245,7 +246,7 @@ class Core implements RouterCore {
     return [];
   }
 
-  onReconnected(nowMs: number): RouterEffect[] {
+  onListening(nowMs: number): RouterEffect[] {
     const effects: RouterEffect[] = [];
     for (const row of this.#table.all()) row.onHeard(nowMs);
     this.#drain(nowMs, effects);

@@ -257,8 +257,8 @@ export interface RouterCore {
   onLink(record: LinkRecord, nowMs: number): RouterEffect[];
   /** Nothing is known of this link any more. */
   onLinkGone(prefillWorkerId: string, decodeWorkerId: string): RouterEffect[];
-  /** The bus is back after it was away: what was not heard meanwhile tells nothing of any worker. */
-  onReconnected(nowMs: number): RouterEffect[];
+  /** The router listens again after it could not: what was not heard meanwhile tells nothing of any worker. */
+  onListening(nowMs: number): RouterEffect[];
   onTick(nowMs: number): RouterEffect[];
   workers(nowMs: number): WorkerView[];
   /** Every prefill worker with every decode worker of its model. */

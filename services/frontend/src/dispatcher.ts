@@ -15,6 +15,7 @@ import { requestEventData } from './request-event.ts';
 import { Streams } from './streams/streams.ts';
 import { WorkerWatch } from './streams/worker-watch.ts';
 import { repeatAfterOutages } from './work/outage-repeats.ts';
+import { Returns } from './work/returns.ts';
 import { SplitRunner } from './work/split-runner.ts';
 import { decodeHeader } from './work/work-header.ts';
 import { type OutgoingWork, WorkSender } from './work/work-sender.ts';
@@ -39,6 +40,7 @@ export class Dispatcher implements GenerationHost {
   readonly #metrics: FrontendMetrics;
   readonly #noPair: StackView['noPair'];
   readonly #placements: PlacementClient;
+  readonly #returns: Returns;
   readonly #sender: WorkSender;
   readonly #bookings: Bookings;
   readonly #streams: Streams;
@@ -59,8 +61,10 @@ export class Dispatcher implements GenerationHost {
     const holdings = new DecisionHoldings();
     const bookings = new Bookings(life, holdings, view.hasOtherRouters);
     const held = new HeldTeller(bus, subjects, id, holdings, () => life.flush());
-    const sender = new WorkSender(bus, subjects, id, metrics);
+    const returns = new Returns(bus, clock);
+    const sender = new WorkSender(bus, returns, subjects, id, metrics);
     this.#bookings = bookings;
+    this.#returns = returns;
     this.#sender = sender;
     this.#held = held;
     this.#stopRepeats = repeatAfterOutages(bus, {
@@ -73,6 +77,7 @@ export class Dispatcher implements GenerationHost {
     });
     this.#placements = new PlacementClient({
       bus,
+      returns,
       subjects,
       frontendId: id,
       hasWorkers: view.hasWorkers,
@@ -174,7 +179,9 @@ export class Dispatcher implements GenerationHost {
       return;
     }
     if (isKvLost) candidate.isWhole = true;
-    else if (placement !== undefined) candidate.excluded.push(placement.workerId);
+    else if (placement !== undefined && !isFirstOfBus(candidate, fault)) {
+      candidate.excluded.push(placement.workerId);
+    }
     candidate.restart();
     candidate.kept = kept;
     candidate.lastRefusal = fault.code;
@@ -211,6 +218,7 @@ export class Dispatcher implements GenerationHost {
   stop(): void {
     this.#failAll();
     this.#stopRepeats();
+    this.#returns.stop();
     this.#held.stop();
     this.#bookings.stop();
     this.#streams.stop();
@@ -310,6 +318,11 @@ export class Dispatcher implements GenerationHost {
       this.lose(candidate, fault);
     }
   }
+}
+
+/** What the bus lost once is no fault of the worker, and there may be no other. */
+function isFirstOfBus({ attempts }: Candidate, { code }: AppError): boolean {
+  return code === 'FRONTEND_TOKENS_LOST' && attempts === 1;
 }
 
 function tokensLost(): FrontendError {

@@ -1,14 +1,28 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MemoryNetwork } from '@busbar/bus';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Bus, BusError, MemoryNetwork } from '@busbar/bus';
 import type { RouteReply } from '@busbar/protocol';
 import { createSubjects, decodeCancel, limit } from '@busbar/protocol';
+import { createTestContext } from '@busbar/service/testing';
 import { DecisionHoldings } from './placement/decision-holdings.ts';
-import { answerOf, type Script, until, withStack } from './scripted-stack.testing.ts';
+import {
+  answerOf,
+  type Script,
+  ScriptedWorker,
+  until,
+  withStack,
+} from './scripted-stack.testing.ts';
+import { Returns } from './work/returns.ts';
 import { WorkSender } from './work/work-sender.ts';
 
 const nothing: Script = () => {};
 const PLACE = { kind: 'place', routerId: 'r', workerId: 'w', expectedCachedTokens: 0 } as const;
+
+function senderOn(bus: Bus, cancelsForgotten: (count: number) => void): WorkSender {
+  const returns = new Returns(bus, createTestContext('frontend', bus).clock);
+  return new WorkSender(bus, returns, createSubjects('test'), 'f1', { cancelsForgotten });
+}
 
 test('after an outage routers hear what is held, and late decisions are given back', () =>
   withStack({ workers: 1, script: nothing }, async (stack) => {
@@ -82,7 +96,7 @@ test('an open ask and what comes after it are in no list; both legs of a split a
 test('cancels of an outage and from right before it are said again, one message a worker and kind', async () => {
   const network = new MemoryNetwork();
   const subjects = createSubjects('test');
-  const sender = new WorkSender(network.connect(), subjects, 'f1', { cancelsForgotten: () => {} });
+  const sender = senderOn(network.connect(), () => {});
   const heard: string[] = [];
   const listener = network.connect();
   for (const id of ['w1', 'w2']) {
@@ -104,10 +118,8 @@ test('cancels of an outage and from right before it are said again, one message 
 
 test('cancels that are too many to be said again are counted', () => {
   let forgotten = 0;
-  const sender = new WorkSender(new MemoryNetwork().connect(), createSubjects('test'), 'f1', {
-    cancelsForgotten: (count) => {
-      forgotten += count;
-    },
+  const sender = senderOn(new MemoryNetwork().connect(), (count) => {
+    forgotten += count;
   });
   sender.hold();
   const most = limit('repeatedCancels');
@@ -150,7 +162,8 @@ test('after an outage a worker says how far its streams are: what lost tokens mo
     stack.network.disconnect();
     first!.lose(lostId!, 'l');
     first!.lose(endedId!, 'e', 'stop');
-    second!.script = (worker, { streamId }) => worker.emit(streamId, 'moved', 'stop');
+    first!.script = second!.script = (worker, { streamId }) =>
+      worker.emit(streamId, 'moved', 'stop');
     stack.network.reconnect();
     const reconnectedMs = performance.now();
     for (const moved of [lost, ended]) {
@@ -164,3 +177,66 @@ test('after an outage a worker says how far its streams are: what lost tokens mo
     assert.equal((await answerOf(shown!)).choices[0]?.message.content, 'sh');
     assert.deepEqual(new Set(first!.cancelled), new Set([lostId, endedId]));
   }));
+
+test('an outage excludes no worker: one that is back later gets the request, and so does the only one after it lost tokens', () =>
+  withStack({ workers: 1, script: nothing }, async (stack) => {
+    const worker = stack.workers[0]!;
+    worker.tellsStreams = true;
+    const shown = stack.chat();
+    await until(() => worker.works.length === 1);
+    const lost = stack.chat();
+    await until(() => worker.works.length === 2);
+    const [shownId, lostId] = worker.works.map(({ header }) => header.streamId);
+    // It comes behind both acknowledgements.
+    worker.emit(shownId!, 's');
+    await until(() => stack.life.some(({ kind }) => kind === 'firstToken'));
+    stack.network.disconnect();
+    worker.lose(lostId!, 'x', 'stop');
+    worker.script = (w, { streamId }) => w.emit(streamId, 'again', 'stop');
+    stack.network.reconnect();
+    assert.equal((await answerOf(lost)).choices[0]?.message.content, 'again');
+    worker.emit(shownId!, 'h', 'stop');
+    assert.equal((await answerOf(shown)).choices[0]?.message.content, 'sh');
+
+    stack.network.disconnect();
+    await worker.kill();
+    stack.network.reconnect();
+    const routedBefore = stack.routed.length;
+    const early = stack.chat();
+    await until(() => stack.routed.length > routedBefore);
+    await sleep(20);
+    const back = new ScriptedWorker(worker.id, stack.network.connect(), worker.script);
+    assert.equal((await early).status, 200);
+    assert.equal(stack.routed.length, routedBefore + 1);
+    await back.kill();
+  }));
+
+test('nobody listening is believed at once, but for a second after an outage', async () => {
+  const network = new MemoryNetwork();
+  const bus = network.connect();
+  let nowMs = 5_000;
+  const returns = new Returns(bus, { monotonicMs: () => nowMs, wallMs: () => nowMs });
+  let isWanted = true;
+  const ask = (): Promise<unknown> =>
+    returns.request('s', new Uint8Array(1), { timeoutMs: 1_000 }, () => isWanted);
+  const isNobody = (error: unknown): boolean =>
+    error instanceof BusError && error.code === 'BUS_NO_RESPONDERS';
+  await assert.rejects(ask(), isNobody);
+  network.disconnect();
+  network.reconnect();
+  const answered = ask();
+  await sleep(20);
+  const subscription = network
+    .connect()
+    .subscribe('s', (message) => message.respond(new Uint8Array(0)));
+  await answered;
+  subscription.unsubscribe();
+  const unwanted = ask();
+  isWanted = false;
+  await assert.rejects(unwanted, isNobody);
+  isWanted = true;
+  const late = ask();
+  nowMs += 1_000;
+  await assert.rejects(late, isNobody);
+  returns.stop();
+});

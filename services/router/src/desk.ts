@@ -15,6 +15,7 @@ import {
 import type { KvSnapshot, RouterCore, RouterEffect } from '@busbar/routing';
 import type { ServiceContext } from '@busbar/service';
 import type { Span } from '@busbar/telemetry';
+import { Attention } from './attention.ts';
 import type { Convergence } from './convergence.ts';
 import type { DecisionLog } from './decision-log.ts';
 import { KvSyncer } from './kv-sync.ts';
@@ -40,6 +41,7 @@ export interface DeskParts {
 /** Puts what the bus says before the core, and carries out what the core answers, in order. */
 export class Desk {
   readonly stats = new Map<string, WorkerStats>();
+  readonly attention: Attention;
   readonly #context: ServiceContext;
   readonly #parts: DeskParts;
   readonly #syncer: KvSyncer;
@@ -52,6 +54,9 @@ export class Desk {
   constructor(context: ServiceContext, parts: DeskParts) {
     this.#context = context;
     this.#parts = parts;
+    this.attention = new Attention(context, (nowMs) =>
+      this.#carryOut(parts.core.onListening(nowMs)),
+    );
     this.#syncer = new KvSyncer(parts.fetchSnapshot, (workerId, result) =>
       this.#onSynced(workerId, result),
     );
@@ -149,10 +154,6 @@ export class Desk {
     this.#carryOut(this.#parts.core.onWorkerLeft(workerId, this.#now()));
   }
 
-  onReconnected(): void {
-    this.#carryOut(this.#parts.core.onReconnected(this.#now()));
-  }
-
   onLink(record: LinkRecord): void {
     this.#carryOut(this.#parts.core.onLink(record, this.#now()));
   }
@@ -173,6 +174,7 @@ export class Desk {
   }
 
   stop(): void {
+    this.attention.stop();
     clearTimeout(this.#wake?.timer);
     this.#syncer.stop();
     const reply: RouteReply = {
@@ -189,7 +191,7 @@ export class Desk {
   }
 
   #now(): number {
-    return this.#context.clock.monotonicMs();
+    return this.attention.nowMs();
   }
 
   /** Undefined for a message that does not follow the protocol: it is counted and dropped. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Clock } from '@busbar/base';
 import { hashBlocks, hashSeed } from '@busbar/blocks';
 import { BusError } from '@busbar/bus';
 import {
@@ -251,6 +252,29 @@ test('an outage of the bus is no silence of a worker', () =>
     await sleep(300);
     assert.deepEqual(own.events, []);
     await until('their silence since', () => own.events.length === 2);
+  }));
+
+test('a router that stood still takes no worker for silent, and places as before', () =>
+  withBench(async ({ worker, router, place }) => {
+    let stoodMs = 0;
+    const clock: Clock = {
+      monotonicMs: () => performance.now() + stoodMs,
+      wallMs: () => Date.now(),
+    };
+    const workers = ['w1', 'w2'].map((id) => worker(id));
+    for (const each of workers) {
+      each.snapshot = each.id === 'w2' ? hashBlocks(prompt(64), 16, hashSeed()) : each.snapshot;
+      await each.join();
+    }
+    const { context: own } = await router({}, 'r1', clock);
+    const [w1] = workers;
+    stoodMs = 60_000;
+    // Whoever is heard first must not get everything.
+    w1!.beat();
+    const reply = await place(prompt(64));
+    assert.equal(reply.kind === 'place' && reply.workerId, 'w2');
+    await sleep(300);
+    assert.deepEqual(own.events, []);
   }));
 
 test('the only worker that falls silent is not called available', () =>

@@ -1,3 +1,4 @@
+import type { Clock } from '@busbar/base';
 import { hashBlocks, hashSeed } from '@busbar/blocks';
 import { type Bucket, type Bus, MemoryNetwork } from '@busbar/bus';
 import {
@@ -145,6 +146,7 @@ export interface Bench {
   router: (
     env?: Record<string, string>,
     id?: string,
+    clock?: Clock,
   ) => Promise<{ service: Service; context: TestContext }>;
   place: (tokens: Uint32Array, frontendId?: string, ask?: number) => Promise<RouteReply>;
   life: (event: LifeEvent, hashes?: Uint32Array) => void;
@@ -168,8 +170,9 @@ export async function withBench(use: (bench: Bench) => Promise<void>): Promise<v
         workers.push(worker);
         return worker;
       },
-      router: async (env = {}, id = 'r1') => {
-        const own = createTestContext('router', network.connect(), id);
+      router: async (env = {}, id = 'r1', clock) => {
+        const plain = createTestContext('router', network.connect(), id);
+        const own = clock === undefined ? plain : { ...plain, clock };
         const service = await createRouter(own, loadConfig(routerConfigSchema, env).config);
         running.push(service);
         return { service, context: own };

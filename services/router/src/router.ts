@@ -34,12 +34,12 @@ export async function createRouter(
   config: RouterServiceConfig,
 ): Promise<Service> {
   const { bus, subjects, log } = context;
-  const nowMs = (): number => context.clock.monotonicMs();
   const core = createCore(context, config);
   const decisions = new DecisionLog();
   const truth = new TruthBoard(context);
   const metrics = createRouterMetrics(context.registry, config.policy);
   const desk = createDesk(context, { core, metrics, decisions, truth });
+  const nowMs = (): number => desk.attention.nowMs();
   // What workers say is heard before their snapshots are asked for, so that nothing falls between.
   const subscriptions: Subscription[] = [
     bus.subscribe(subjects.kvAll, (message: BusMessage) => desk.onKv(message)),
@@ -56,10 +56,7 @@ export async function createRouter(
     desk,
     problems('instances'),
   );
-  const stopStatus = bus.onStatus((change) => {
-    if (change === 'reconnected') desk.onReconnected();
-  });
-  const silence = new SilenceWatch(context, desk.stats, limit('loadSilenceMs'));
+  const silence = new SilenceWatch(context, desk, limit('loadSilenceMs'));
   await bootstrapped(desk, context);
   const onRoute = (message: BusMessage): void => desk.onRoute(message);
   const routes = [
@@ -86,7 +83,6 @@ export async function createRouter(
       links.stop();
       truth.stop();
       silence.stop();
-      stopStatus();
       desk.stop();
       await bus.flush();
     },
@@ -116,19 +112,19 @@ function createDesk(
   context: ServiceContext,
   parts: Pick<DeskParts, 'core' | 'metrics' | 'decisions' | 'truth'>,
 ): Desk {
-  const { bus, subjects, clock, registry } = context;
+  const { bus, subjects, registry } = context;
   const { core, metrics } = parts;
   const desk = new Desk(context, {
     ...parts,
     convergence: new Convergence((seconds) => metrics.convergenceSeconds.observe(seconds)),
     fetchSnapshot: (workerId, signal) => fetchSnapshot(bus, subjects, workerId, signal),
   });
-  createPairMetrics(registry, () => core.pairs(clock.monotonicMs()));
+  createPairMetrics(registry, () => core.pairs(desk.attention.nowMs()));
   createStateMetrics(registry, {
     workers: (nowMs) => core.workers(nowMs),
     stats: () => desk.stats,
     queued: () => desk.queued,
-    nowMs: () => clock.monotonicMs(),
+    nowMs: () => desk.attention.nowMs(),
   });
   return desk;
 }

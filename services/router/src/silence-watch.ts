@@ -1,35 +1,31 @@
 import type { ServiceContext } from '@busbar/service';
-import type { WorkerStats } from './worker-stats.ts';
+import type { Desk } from './desk.ts';
 
 const CHECK_MS = 250;
 
 /** Says when a registered worker stops sending heartbeats, and when it sends them again. */
 export class SilenceWatch {
   readonly #context: ServiceContext;
-  readonly #stats: ReadonlyMap<string, WorkerStats>;
+  readonly #desk: Pick<Desk, 'stats' | 'attention'>;
   readonly #limitMs: number;
   readonly #silent = new Set<string>();
   readonly #timer: NodeJS.Timeout;
-  readonly #stopStatus: () => void;
-  #connectedMs = 0;
 
-  constructor(context: ServiceContext, stats: ReadonlyMap<string, WorkerStats>, limitMs: number) {
+  constructor(context: ServiceContext, desk: Pick<Desk, 'stats' | 'attention'>, limitMs: number) {
     this.#context = context;
-    this.#stats = stats;
+    this.#desk = desk;
     this.#limitMs = limitMs;
     this.#timer = setInterval(() => this.check(), CHECK_MS);
     this.#timer.unref();
-    this.#stopStatus = context.bus.onStatus((change) => {
-      if (change === 'reconnected') this.#connectedMs = context.clock.monotonicMs();
-    });
   }
 
   check(): void {
     // While the bus is away nobody can be heard, which says nothing of the workers.
     if (this.#context.bus.status !== 'connected') return;
-    const nowMs = this.#context.clock.monotonicMs();
-    for (const [workerId, { joinedAtMs, lastLoadAtMs }] of this.#stats) {
-      const silentMs = Math.round(nowMs - Math.max(lastLoadAtMs ?? joinedAtMs, this.#connectedMs));
+    const { stats, attention } = this.#desk;
+    const nowMs = attention.nowMs();
+    for (const [workerId, { joinedAtMs, lastLoadAtMs }] of stats) {
+      const silentMs = Math.round(nowMs - Math.max(lastLoadAtMs ?? joinedAtMs, attention.sinceMs));
       const isSilent = silentMs > this.#limitMs;
       if (isSilent && !this.#silent.has(workerId)) {
         this.#silent.add(workerId);
@@ -42,12 +38,11 @@ export class SilenceWatch {
       }
     }
     for (const workerId of this.#silent) {
-      if (!this.#stats.has(workerId)) this.#silent.delete(workerId);
+      if (!stats.has(workerId)) this.#silent.delete(workerId);
     }
   }
 
   stop(): void {
     clearInterval(this.#timer);
-    this.#stopStatus();
   }
 }

@@ -49,17 +49,32 @@ suite('admission', () => {
 
   test('lets requests wait for workers that are silent, and places them in order when one is back', () => {
     const bench = benchOfThree();
-    bench.nowMs = 1_000;
+    bench.nowMs = 600;
+    bench.load('w2');
+    bench.nowMs = 1_550;
     const asked = [1, 2, 3].map((i) => bench.ask(chain(`p${i}`, 4)));
     assert.deepEqual(
       asked.map((effects) => replyOf(effects)),
       [undefined, undefined, undefined],
     );
-    bench.nowMs = 1_100;
+    bench.nowMs = 1_600;
     const effects = bench.load('w2');
     const keys = effects.flatMap((effect) => (effect.kind === 'reply' ? [effect.key] : []));
     assert.deepEqual(keys, [0, 1, 2]);
-    assert.equal(bench.view('w2').bookedRequests, 3);
+    assert.equal(bench.view('w2').bookedRequests, 3, 'the others fell silent before');
+  });
+
+  test('when all fell silent at once, the first one heard does not get all that waits', () => {
+    const bench = benchOfThree();
+    bench.nowMs = 2_000;
+    for (let i = 0; i < 3; i++) assert.equal(replyOf(bench.ask(chain(`p${i}`, 4))), undefined);
+    bench.load('w2');
+    const counts = THREE.map((id) => bench.view(id).bookedRequests);
+    assert.deepEqual(counts, [1, 1, 1]);
+    bench.nowMs += 1_000;
+    bench.load('w2');
+    const available = THREE.filter((id) => bench.view(id).isAvailable);
+    assert.deepEqual(available, ['w2'], 'who has not spoken since is not taken along again');
   });
 
   test('knows after an outage of the bus what it knew before, whichever worker is heard first', () => {
@@ -67,7 +82,7 @@ suite('admission', () => {
     bench.kv('w3', 1, [stored(chain('a', 100))]);
     bench.nowMs = 10_000;
     assert.ok(THREE.every((id) => !bench.view(id).isAvailable));
-    bench.run(bench.core.onReconnected(bench.nowMs));
+    bench.run(bench.core.onListening(bench.nowMs));
     assert.ok(THREE.every((id) => bench.view(id).isAvailable));
     bench.load('w1');
     assert.equal(bench.place(chain('a', 100)).workerId, 'w3');
@@ -81,7 +96,7 @@ suite('admission', () => {
     const bench = benchOfThree();
     bench.nowMs = 1_000;
     assert.equal(replyOf(bench.ask(chain('a', 4))), undefined);
-    assert.equal(replyOf(bench.run(bench.core.onReconnected(1_001)))?.kind, 'place');
+    assert.equal(replyOf(bench.run(bench.core.onListening(1_001)))?.kind, 'place');
   });
 
   test('lets requests outlast a pause of all workers that are not gone, and no longer than their leases could', () => {

@@ -42,6 +42,8 @@ export class WorkerRow {
   isReady = false;
   isDraining = false;
   heardMs: number;
+  /** When it said something the last time; `heardMs` may be later. */
+  spokeMs: number;
   /** Snapshots in a row that left a gap. */
   syncAttempts = 0;
   readonly stream: KvStream;
@@ -75,7 +77,7 @@ export class WorkerRow {
     this.slot = slot;
     this.epoch = epoch;
     this.info = info;
-    this.heardMs = parts.nowMs;
+    this.heardMs = this.spokeMs = parts.nowMs;
     this.capacityBlocks = info.kvBlocks * info.dpRanks;
     this.stream = new KvStream(epoch);
     this.truth = new TruthLedger(parts.truth, parts.reason);
@@ -123,6 +125,7 @@ export class WorkerRow {
     this.#columns.stagedTokens[this.slot] = (load.stagedBlocks ?? 0) * this.info.blockSize;
     this.#decodeStepMs.learn(load.decodeStepMs);
     this.learnPrefillRate(load.prefillTokensPerMs, load.prefillStepTokens ?? 0);
+    this.spokeMs = nowMs;
     this.onHeard(nowMs);
   }
 

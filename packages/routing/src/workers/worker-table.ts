@@ -1,8 +1,11 @@
 import { assert } from '@busbar/base';
-import type { WorkerInfo } from '@busbar/protocol';
+import { limit, type WorkerInfo } from '@busbar/protocol';
 import { SlotPool } from './slot-pool.ts';
 import { WorkerPool } from './worker-pool.ts';
 import type { WorkerRow } from './worker-row.ts';
+
+/** Heartbeats of one moment come within this, one that is late included. */
+const TOGETHER_MS = 2 * limit('loadIntervalMs');
 
 /** Every worker of the router: by name, by slot, and in the pool of its model and role. */
 export class WorkerTable {
@@ -70,6 +73,21 @@ export class WorkerTable {
   /** All rows in the order in which they joined. */
   all(): Iterable<WorkerRow> {
     return this.#byId.values();
+  }
+
+  /**
+   * Called before a silent worker is heard again. When all were silent it was not they who stood still but the bus: the first one speaks
+   * for all who fell silent together with the last one. Those who did so earlier stay silent.
+   */
+  hearTogether(nowMs: number, silenceMs: number): void {
+    let lastMs = Number.NEGATIVE_INFINITY;
+    for (const { heardMs, spokeMs } of this.#byId.values()) {
+      if (nowMs - heardMs <= silenceMs) return;
+      lastMs = Math.max(lastMs, spokeMs);
+    }
+    for (const row of this.#byId.values()) {
+      if (row.spokeMs >= lastMs - TOGETHER_MS) row.onHeard(nowMs);
+    }
   }
 
   checkInvariants(): void {

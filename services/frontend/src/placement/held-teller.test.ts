@@ -9,7 +9,9 @@ import {
   type HeldDecisions,
   limit,
 } from '@busbar/protocol';
+import { createTestContext } from '@busbar/service/testing';
 import { scriptedCandidate } from '../scripted-candidate.testing.ts';
+import { Returns } from '../work/returns.ts';
 import { DecisionHoldings } from './decision-holdings.ts';
 import { HeldTeller } from './held-teller.ts';
 import { PlacementClient } from './placement-client.ts';
@@ -87,6 +89,7 @@ test('an ask without an answer is told, and repeated under another number; a lat
   const onGivenUp = mock.fn();
   const client = new PlacementClient({
     bus,
+    returns: new Returns(bus, createTestContext('frontend', bus).clock),
     subjects: SUBJECTS,
     frontendId: 'f1',
     hasWorkers: () => true,

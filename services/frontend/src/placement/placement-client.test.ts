@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { BusError, type BusMessage, MemoryNetwork } from '@busbar/bus';
 import { createSubjects, encodeRouteReply } from '@busbar/protocol';
 import { scriptedCandidate } from '../scripted-candidate.testing.ts';
+import { Returns } from '../work/returns.ts';
 import { DecisionHoldings } from './decision-holdings.ts';
 import { PlacementClient } from './placement-client.ts';
 
@@ -33,8 +34,10 @@ function clientOf(routers: string[], errors: Record<string, 'BUS_TIMEOUT' | 'BUS
     };
     return code === undefined ? Promise.resolve(message) : Promise.reject(new BusError(code, code));
   };
+  bus.request = request;
   const client = new PlacementClient({
-    bus: Object.assign(bus, { request }),
+    bus,
+    returns: new Returns(bus, { monotonicMs: () => 0, wallMs: () => 0 }),
     subjects: SUBJECTS,
     frontendId: 'f1',
     hasWorkers: () => true,

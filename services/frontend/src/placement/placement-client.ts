@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '@busbar/base';
-import { type Bus, BusError, type BusMessage } from '@busbar/bus';
+import { type Bus, BusError, type BusMessage, type RequestOptions } from '@busbar/bus';
 import {
   decodeRouteReply,
   encodeRouteRequest,
@@ -12,6 +12,7 @@ import {
 } from '@busbar/protocol';
 import type { Candidate } from '../candidate.ts';
 import { FrontendError } from '../errors.ts';
+import type { Returns } from '../work/returns.ts';
 import type { Place } from './bookings.ts';
 import type { DecisionHoldings } from './decision-holdings.ts';
 
@@ -32,6 +33,7 @@ type RouteRejection = Extract<RouteReply, { kind: 'reject' }>;
  */
 export class PlacementClient {
   readonly #bus: Bus;
+  readonly #returns: Returns;
   readonly #subjects: Subjects;
   readonly #frontendId: string;
   /** Whether a worker of the model is known to be ready here. */
@@ -44,6 +46,7 @@ export class PlacementClient {
 
   constructor(options: {
     bus: Bus;
+    returns: Returns;
     subjects: Subjects;
     frontendId: string;
     hasWorkers: (model: string, lora: string | undefined) => boolean;
@@ -55,6 +58,7 @@ export class PlacementClient {
     onGivenUp: () => void;
   }) {
     this.#bus = options.bus;
+    this.#returns = options.returns;
     this.#subjects = options.subjects;
     this.#frontendId = options.frontendId;
     this.#hasWorkers = options.hasWorkers;
@@ -75,7 +79,7 @@ export class PlacementClient {
   ): Promise<Place> {
     const { model, lora } = candidate.generation;
     for (let waitedMs = 0; ; waitedMs += LAG_RETRY_MS) {
-      const reply = await this.#ask(candidate, traceparent);
+      const reply = await this.#ask(candidate, traceparent, isWanted);
       if (reply.kind === 'place') return reply;
       const mayLag =
         reply.code === 'ROUTER_NO_WORKERS' &&
@@ -107,7 +111,11 @@ export class PlacementClient {
     return new FrontendError('FRONTEND_MODEL_UNAVAILABLE', message);
   }
 
-  async #ask(candidate: Candidate, traceparent: string | undefined): Promise<RouteReply> {
+  async #ask(
+    candidate: Candidate,
+    traceparent: string | undefined,
+    isWanted: () => boolean,
+  ): Promise<RouteReply> {
     const { prompt, generation, excluded, isWhole, kept } = candidate;
     const { model, lora } = generation;
     const deadlineMs = limit('routeTimeoutMs');
@@ -127,7 +135,7 @@ export class PlacementClient {
     let router = this.#nextRouter();
     for (let ask = 1; ; ask++) {
       try {
-        return await this.#askAny(fields, hashes, router);
+        return await this.#askAny(fields, hashes, { router, isWanted });
       } catch (error) {
         if (!(error instanceof BusError)) throw error;
         if (error.code === 'BUS_NO_RESPONDERS') {
@@ -154,34 +162,39 @@ export class PlacementClient {
   async #askAny(
     fields: RouteRequest,
     hashes: HashWords,
-    router: string | undefined,
+    { router, isWanted }: { router: string | undefined; isWanted: () => boolean },
   ): Promise<RouteReply> {
-    const anyone = this.#subjects.route(fields.model);
-    if (router === undefined) return this.#askOnce(anyone, fields, hashes);
-    try {
-      return await this.#askOnce(this.#subjects.routeTo(router), fields, hashes);
-    } catch (error) {
-      if (!(error instanceof BusError) || error.code !== 'BUS_NO_RESPONDERS') throw error;
-      return this.#askOnce(anyone, fields, hashes);
+    if (router !== undefined) {
+      const subject = this.#subjects.routeTo(router);
+      try {
+        return await this.#askOnce(fields, hashes, (data, options) =>
+          this.#bus.request(subject, data, options),
+        );
+      } catch (error) {
+        if (!(error instanceof BusError) || error.code !== 'BUS_NO_RESPONDERS') throw error;
+      }
     }
+    const subject = this.#subjects.route(fields.model);
+    return this.#askOnce(fields, hashes, (data, options) =>
+      this.#returns.request(subject, data, options, isWanted),
+    );
   }
 
   /** A placement in the answer is held when this resolves; one that comes later is given back. */
-  async #askOnce(subject: string, fields: RouteRequest, hashes: HashWords): Promise<RouteReply> {
-    const { deadlineMs } = fields;
+  async #askOnce(
+    fields: RouteRequest,
+    hashes: HashWords,
+    send: (data: Uint8Array, options: RequestOptions) => Promise<BusMessage>,
+  ): Promise<RouteReply> {
     const ask = this.#holdings.ask();
     try {
-      const message = await this.#bus.request(
-        subject,
-        encodeRouteRequest({ ...fields, ask }, hashes),
-        {
-          timeoutMs: deadlineMs + REPLY_SLACK_MS,
-          onLate: ({ data }: BusMessage): void => {
-            const late = decodeRouteReply(data);
-            if (late.kind === 'place') this.#giveBack(fields.model, late);
-          },
+      const message = await send(encodeRouteRequest({ ...fields, ask }, hashes), {
+        timeoutMs: fields.deadlineMs + REPLY_SLACK_MS,
+        onLate: ({ data }: BusMessage): void => {
+          const late = decodeRouteReply(data);
+          if (late.kind === 'place') this.#giveBack(fields.model, late);
         },
-      );
+      });
       const reply = decodeRouteReply(message.data);
       if (reply.kind === 'place') this.#holdings.take(ask, reply);
       return reply;

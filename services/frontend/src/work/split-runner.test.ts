@@ -13,6 +13,7 @@ import { until } from '../scripted-stack.testing.ts';
 import { ScriptedWorker } from '../scripted-worker.testing.ts';
 import { Streams } from '../streams/streams.ts';
 import { WorkerWatch } from '../streams/worker-watch.ts';
+import { Returns } from './returns.ts';
 import { SplitRunner } from './split-runner.ts';
 import { WorkSender } from './work-sender.ts';
 
@@ -28,7 +29,7 @@ test('KV that waited for too long is not fetched: computed where it is decoded, 
   const none = (): number => 0;
   const metrics = createFrontendMetrics(context.registry, none, none);
   const life = new LifePublisher(bus, subjects, id, metrics);
-  const sender = new WorkSender(bus, subjects, id, metrics);
+  const sender = new WorkSender(bus, new Returns(bus, clock), subjects, id, metrics);
   const workers = new WorkerWatch({ bus, clock, host: sender });
   const streams = new Streams({
     bus,

@@ -14,6 +14,7 @@ import {
 import { FrontendError } from '../errors.ts';
 import type { FrontendMetrics } from '../metrics.ts';
 import { Recent } from './recent.ts';
+import type { Returns } from './returns.ts';
 
 /** Room for the header of a message: `logit_bias` at its limit is about 30 kB. */
 const HEADER_BYTES = 65_536;
@@ -37,17 +38,20 @@ interface Cancel {
 /** Gives placed candidates to their workers and takes them back. */
 export class WorkSender {
   readonly #bus: Bus;
+  readonly #returns: Returns;
   readonly #subjects: Subjects;
   readonly #frontendId: string;
   readonly #cancels: Recent<Cancel>;
 
   constructor(
     bus: Bus,
+    returns: Returns,
     subjects: Subjects,
     frontendId: string,
     metrics: Pick<FrontendMetrics, 'cancelsForgotten'>,
   ) {
     this.#bus = bus;
+    this.#returns = returns;
     this.#subjects = subjects;
     this.#frontendId = frontendId;
     this.#cancels = new Recent(limit('repeatedCancels'), metrics.cancelsForgotten);
@@ -55,7 +59,8 @@ export class WorkSender {
 
   /**
    * Resolves when the worker has accepted the whole request. Throws a retryable error when another worker may take it:
-   * nobody listens, no acknowledgement in time, or a refusal that says so. `isWanted` is asked between parts.
+   * nobody listens, no acknowledgement in time, or a refusal that says so. `isWanted` is asked between parts and
+   * between tries.
    */
   async send(work: OutgoingWork, isWanted: () => boolean): Promise<void> {
     const { workerId, header, tokens, last } = work;
@@ -69,7 +74,7 @@ export class WorkSender {
         fields === undefined ? own : { ...own, ...fields },
         tokens.subarray(from, end),
       );
-      await this.#sendPart(workerId, bytes);
+      await this.#sendPart(workerId, bytes, isWanted);
       if (!isWanted()) return;
       from = end;
     }
@@ -120,7 +125,8 @@ export class WorkSender {
       await this.#bus.request(this.#subjects.cancel(workerId), nothing, { timeoutMs });
       return 'alive';
     } catch (error) {
-      return error instanceof BusError && error.code === 'BUS_NO_RESPONDERS' ? 'gone' : 'silent';
+      const isNobody = error instanceof BusError && error.code === 'BUS_NO_RESPONDERS';
+      return isNobody && !this.#returns.isOpen ? 'gone' : 'silent';
     }
   }
 
@@ -155,11 +161,12 @@ export class WorkSender {
     }
   }
 
-  async #sendPart(workerId: string, bytes: Uint8Array): Promise<void> {
+  async #sendPart(workerId: string, bytes: Uint8Array, isWanted: () => boolean): Promise<void> {
     const timeoutMs = limit('workAckTimeoutMs');
     try {
       const subject = this.#subjects.work(workerId);
-      const ack = decodeWorkAck((await this.#bus.request(subject, bytes, { timeoutMs })).data);
+      const answer = await this.#returns.request(subject, bytes, { timeoutMs }, isWanted);
+      const ack = decodeWorkAck(answer.data);
       if (ack.kind === 'refused') {
         throw new AppError(ack.code, ack.message, { retryable: ack.retryable });
       }
