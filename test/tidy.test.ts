@@ -8,13 +8,14 @@ import { z } from 'zod';
 import { CONFIG_SCHEMAS } from '../scripts/reference/configuration.ts';
 import { errorCatalogue } from '../scripts/reference/errors.ts';
 import { metricCatalogue } from '../scripts/reference/metrics.ts';
-import { projectFiles, root, sources, workspaces } from './tidy/files.ts';
+import { projectFiles, projectPaths, root, sources, workspaces } from './tidy/files.ts';
 import { Plantation } from './tidy/planted.ts';
 import {
   bannedWords,
   coreFolders,
   deadExports,
   deadLinks,
+  deadPaths,
   exportTable,
   importFaults,
   tooLong,
@@ -62,6 +63,8 @@ suite('every file', () => {
   });
   test('is free of banned words', () => assert.deepEqual(files.flatMap(bannedWords), []));
   test('links to what is there', () => assert.deepEqual(files.flatMap(deadLinks), []));
+  test('names only files that are there', () =>
+    assert.deepEqual(deadPaths(files, projectPaths()), []));
   test('exports what another one uses', () => {
     assert.deepEqual(deadExports(files.filter(({ path }) => path.endsWith('.ts'))), []);
   });
@@ -146,6 +149,10 @@ suite('a planted fault is found by', () => {
     assert.equal(tooWide(at('packages/x/src/a.ts', `// ${wide}\nf('${wide}');`)).length, 1);
     assert.equal(deadLinks(at('README.md', '[x](docs/nowhere.md)')).length, 1);
     assert.equal(deadLinks(at('README.md', '[x](package.json)')).length, 0);
+    const named = (name: string) =>
+      deadPaths([at('README.md', `see \`${name}\``)], ['packages/x/src/b/a.ts']);
+    for (const name of ['a.ts', 'b/a.ts', 'packages/x/src/b']) assert.deepEqual(named(name), []);
+    for (const name of ['c/a.ts', 'packages/x/src/c', 'ba.ts']) assert.equal(named(name).length, 1);
     const [used, unused] = [
       at('a.ts', 'export const x = 1;'),
       at('b.ts', 'export class Y {}\n// x'),

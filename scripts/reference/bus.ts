@@ -34,7 +34,7 @@ export function busPage(): Page {
       markdownTable(['bucket', 'what it holds'], buckets),
       '## Events',
       wrap(
-        `CloudEvents 1.0 in JSON, with the type ${code('busbar.<kind>')}. ${code('request.completed')} is sent only while somebody listens: a new listener may miss those of the first 1.25 s. It tells of each chat and completion how it ended, as ${code('busbar_frontend_requests_total')} counts them: ${code('outcome')}, ${code('model')}, ${code('candidates')}, tokens and times, and ${code('errorCode')}, the code of the error body when there was one. Its subject is the id of the answer, or the ${code('x-request-id')} of a request that was refused before a router was asked.`,
+        `CloudEvents 1.0 in JSON, with the type ${code('busbar.<kind>')}. ${code('request.completed')} is sent only while somebody listens: a new listener may miss those of the first 1.25 s. It tells of each chat and completion how it ended, as ${code('busbar_frontend_requests_total')} counts them: ${code('outcome')}, ${code('model')}, ${code('candidates')}, ${code('workerIds')} (where each was placed last), tokens and times, and ${code('errorCode')}, the code of the error body when there was one. Its subject is the id of the answer, or the ${code('x-request-id')} of a request that was refused before a router was asked.`,
       ),
       EVENT_KINDS.map((kind) => `- ${code(kind)}`).join('\n'),
     ],

@@ -44,7 +44,7 @@ export async function cliPage(): Promise<Page> {
 
 /** What a program finds in `ps --json`. */
 function processFields(): string {
-  const file = new URL('../../packages/cli/src/stack-view.ts', import.meta.url);
+  const file = new URL('../../packages/cli/src/stack/stack-view.ts', import.meta.url);
   const members = documentedMembers(readFileSync(file, 'utf8'), 'export interface ProcessView {');
   return [
     '## JSON of busbar ps',

@@ -15,17 +15,21 @@ export interface ProjectFile {
 const TEXT = /\.(?:ts|cts|cjs|mjs|js|json|md|yml|yaml|sh|toml)$/;
 const GENERATED = ['package-lock.json'];
 
-/** Files that git knows or would take, text only. The built-in tokenizer and recorded results are data, not text. */
-export function projectFiles(): ProjectFile[] {
+/** Paths of all files that git knows or would take. */
+export function projectPaths(): string[] {
   const listed = execFileSync('git', ['ls-files', '-co', '--exclude-standard', '-z'], {
     cwd: root,
     encoding: 'utf8',
     maxBuffer: 64 * 1024 * 1024,
   });
-  return [...new Set(listed.split('\0'))]
+  return [...new Set(listed.split('\0'))].filter((path) => existsSync(join(root, path)));
+}
+
+/** Those of them that are text. The built-in tokenizer and recorded results are data, not text. */
+export function projectFiles(): ProjectFile[] {
+  return projectPaths()
     .filter((path) => TEXT.test(path) && !GENERATED.includes(path))
     .filter((path) => !/(?:tokenizer\.json|\/results\/.*)$/.test(path))
-    .filter((path) => existsSync(join(root, path)))
     .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }));
 }
 

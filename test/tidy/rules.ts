@@ -200,6 +200,29 @@ export function deadLinks({ path, text }: ProjectFile): string[] {
   });
 }
 
+/** A path as prose writes it: below a folder of the root, or a source file that it names by the end of its path. */
+const PATH_IN_PROSE =
+  /`((?:packages|services|test|scripts|docs|infra)\/[\w./-]+|[\w./-]+\.(?:ts|cjs))`/g;
+
+/** Folders that runs make and git ignores. */
+const MADE_BY_RUNS = ['test/bench/results'];
+
+/** Files and folders that prose names and that are not there. */
+export function deadPaths(files: readonly ProjectFile[], paths: readonly string[]): string[] {
+  const known = [...paths, ...MADE_BY_RUNS].map((path) => `/${path}`);
+  const isThere = (name: string): boolean => {
+    const end = `/${name.replace(/\/$/, '')}`;
+    return known.some((path) => path.endsWith(end) || path.includes(`${end}/`));
+  };
+  return files
+    .filter(({ path }) => path.endsWith('.md'))
+    .flatMap(({ path, text }) =>
+      [...text.matchAll(PATH_IN_PROSE)]
+        .filter(([, name = '']) => !isThere(name))
+        .map(([, name]) => `${path} names ${name}, which is not there`),
+    );
+}
+
 /** Core packages, by their tag. */
 export function coreFolders(files: readonly ProjectFile[]): string[] {
   return workspaces(files).filter((folder) =>

@@ -23,10 +23,6 @@ export class ChangeTeller {
     this.#tell = tell;
   }
 
-  get isOpening(): boolean {
-    return this.#seen !== undefined;
-  }
-
   begin(): void {
     this.#seen = new Set();
   }

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { NAMESPACE } from '@busbar/protocol';
 import { CliError } from './errors.ts';
-import type { Terminal } from './terminal.ts';
+import type { Terminal } from './terminal/terminal.ts';
 
 export type Env = Readonly<Record<string, string | undefined>>;
 

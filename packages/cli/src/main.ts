@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import { fileURLToPath } from 'node:url';
 import { interrupts } from './interrupts.ts';
-import { runCli } from './run.ts';
-import { createTerminal, outliveReader } from './terminal.ts';
+import { runCli } from './program/run.ts';
+import { createTerminal, outliveReader } from './terminal/terminal.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const manifest: { version: string } = JSON.parse(

@@ -1,5 +1,5 @@
 import type { CliContext } from './context.ts';
-import { createTerminal } from './terminal.ts';
+import { createTerminal } from './terminal/terminal.ts';
 
 /** A context that keeps what a command writes. For tests. */
 export function fakeContext(changes: Partial<CliContext> = {}): {

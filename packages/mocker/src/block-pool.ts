@@ -23,6 +23,7 @@ export class BlockPool {
   readonly #previous: Int32Array;
   readonly #table: BlockTable;
   #queued = 0;
+  /** Unreferenced blocks whose contents can be reused. */
   #cached = 0;
 
   constructor(size: number) {
@@ -44,11 +45,6 @@ export class BlockPool {
   /** Blocks that `take` can hand out: free and cached ones. */
   get available(): number {
     return this.#queued;
-  }
-
-  /** Unreferenced blocks whose contents can be reused. */
-  get cached(): number {
-    return this.#cached;
   }
 
   get free(): number {

@@ -60,6 +60,8 @@ export interface Subjects {
   /** Request/reply, queue group `router`: frontend asks any router of `model` for a placement. */
   route(model: string): string;
   routeAll: string;
+  /** The same of one router by its name. Frontends use it, so that a router that hangs gets nothing once its lease is gone. */
+  routeTo(routerId: string): string;
   /** Frontends tell every router what became of a decision. */
   life(model: string): string;
   lifeAll: string;
@@ -105,6 +107,7 @@ export function createSubjects(namespace: string): Subjects {
   return {
     route: (name) => `${root}.route.${model(name)}`,
     routeAll: `${root}.route.*`,
+    routeTo: (routerId) => `${root}.routeto.${id(routerId)}`,
     life: (name) => `${root}.life.${model(name)}`,
     lifeAll: `${root}.life.*`,
     held: (frontendId) => `${root}.held.${id(frontendId)}`,

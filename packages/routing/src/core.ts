@@ -1,30 +1,29 @@
 import type { Rng } from '@busbar/base';
 import { createKvIndex } from '@busbar/kv-index';
-import {
-  type HeldDecisions,
-  type KvBatch,
-  type LifeEvent,
-  type LinkRecord,
-  type WorkerInfo,
-  type WorkerLoad,
+import type {
+  HeldDecisions,
+  KvBatch,
+  LifeEvent,
+  LinkRecord,
+  WorkerInfo,
+  WorkerLoad,
 } from '@busbar/protocol';
-import { AdmissionQueue, type Waiting } from './admission-queue.ts';
 import { Alarm } from './alarm.ts';
-import { BookingLedger } from './booking-ledger.ts';
-import { hasNoWishes, isAvailable, type Refusal } from './filter.ts';
-import { HeldBlocks } from './held-blocks.ts';
-import { KvIngest, type KvSnapshot } from './kv-ingest.ts';
-import { LifeLine } from './life-line.ts';
-import { LostBookings } from './lost-bookings.ts';
-import { Placer } from './placer.ts';
-import { createPolicy } from './policy.ts';
-import { reject, rejectForGood, rejectLate } from './rejection.ts';
-import { RetiredEpochs } from './retired-epochs.ts';
-import { SlotPool } from './slot-pool.ts';
+import { BookingLedger } from './bookings/booking-ledger.ts';
+import { HeldBlocks } from './bookings/held-blocks.ts';
+import { LifeLine } from './bookings/life-line.ts';
+import { LostBookings } from './bookings/lost-bookings.ts';
+import { KvIngest } from './cache/kv-ingest.ts';
+import { AdmissionQueue, type Waiting } from './placement/admission-queue.ts';
+import { hasNoWishes, isAvailable, type Refusal } from './placement/filter.ts';
+import { Placer } from './placement/placer.ts';
+import { createPolicy } from './placement/policy.ts';
+import { reject, rejectForGood, rejectLate } from './placement/rejection.ts';
 import { Legs } from './split/legs.ts';
 import { LinkTable } from './split/link-table.ts';
 import { PairTable } from './split/pair-table.ts';
 import type {
+  KvSnapshot,
   PairView,
   RequestEvent,
   RouterConfig,
@@ -33,10 +32,12 @@ import type {
   WorkerView,
 } from './types.ts';
 import { checkCore, viewOf } from './views.ts';
-import { WorkerColumns } from './worker-columns.ts';
-import type { WorkerPool } from './worker-pool.ts';
-import { WorkerRow } from './worker-row.ts';
-import { WorkerTable } from './worker-table.ts';
+import { RetiredEpochs } from './workers/retired-epochs.ts';
+import { SlotPool } from './workers/slot-pool.ts';
+import { WorkerColumns } from './workers/worker-columns.ts';
+import type { WorkerPool } from './workers/worker-pool.ts';
+import { WorkerRow } from './workers/worker-row.ts';
+import { WorkerTable } from './workers/worker-table.ts';
 
 /** Share of the asker's patience after which a waiting request is answered, so that the answer still reaches it. */
 const PATIENCE = 0.9;

@@ -69,10 +69,7 @@ class Walk {
       bench.nowMs += 500;
       this.#note(bench.run(bench.core.onTick(bench.nowMs)));
     }
-    for (const view of bench.core.workers(bench.nowMs)) {
-      assert.equal(view.bookedRequests + view.bookedPrefillTokens, 0);
-    }
-    for (const { bookedBytes } of bench.core.pairs(bench.nowMs)) assert.equal(bookedBytes, 0);
+    assert.equal(bench.booked(), 0);
     for (const [key, replies] of this.#asked) assert.ok(replies <= 1, `request ${key}: ${replies}`);
     for (const id of WORKERS) bench.run(bench.core.onWorkerLeft(id, bench.nowMs));
     assert.deepEqual(bench.core.workers(bench.nowMs), []);

@@ -208,6 +208,15 @@ export class Bench {
     return this.run(this.core.onLife(frontendId, event, hashes, this.nowMs));
   }
 
+  /** Requests, prefill tokens and bytes that are booked anywhere. */
+  booked(): number {
+    let sum = 0;
+    for (const view of this.core.workers(this.nowMs))
+      sum += view.bookedRequests + view.bookedPrefillTokens;
+    for (const { bookedBytes } of this.core.pairs(this.nowMs)) sum += bookedBytes;
+    return sum;
+  }
+
   view(id: string) {
     const view = this.core.workers(this.nowMs).find(({ workerId }) => workerId === id);
     if (view === undefined) throw new Error(`no worker ${id}`);
@@ -222,6 +231,15 @@ export class Bench {
     this.end(reply, 'failed');
     return recordOf(effects).candidates[0]!.overlapBlocks;
   }
+}
+
+export const THREE = ['w1', 'w2', 'w3'];
+
+/** A bench with three workers alike. */
+export function benchOfThree(config: Partial<RouterConfig> = {}): Bench {
+  const bench = new Bench(config);
+  for (const id of THREE) bench.join(id);
+  return bench;
 }
 
 export function replyOf(effects: readonly RouterEffect[]): RouteReply | undefined {

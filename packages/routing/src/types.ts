@@ -66,6 +66,14 @@ export interface RequestEvent {
   hashes: Uint32Array;
 }
 
+/** The whole block set of a worker: two words a block, by rank and tier. */
+export interface KvSnapshot {
+  epoch: number;
+  /** Number of the last batch of events that it contains. */
+  sequence: number;
+  parts: { dpRank: number; tier: Tier; hashes: Uint32Array }[];
+}
+
 /** Why what is believed of a worker's cache changed; few values, for metrics. */
 export type TruthCause =
   | 'no_events'
@@ -198,8 +206,8 @@ export interface PairView {
   isStale: boolean;
   /** KV came over it, or need not have: no request is split over it before. */
   isProven: boolean;
-  /** Transfers failed lately: no request is split over it until this time of the router's clock. */
-  suspectUntilMs?: number;
+  /** Transfers failed lately: for so long no request is split over it. */
+  suspectForMs?: number;
   transfers: number;
   failures: number;
   lastFailure?: string;
@@ -234,15 +242,7 @@ export interface RouterCore {
   onLoad(workerId: string, load: WorkerLoad, nowMs: number): RouterEffect[];
   onKv(workerId: string, batch: KvBatch, nowMs: number): RouterEffect[];
   /** The whole block set of a worker, valid at (`epoch`, `sequence`). Batches that came in between are applied on top. */
-  onKvSnapshot(
-    workerId: string,
-    snapshot: {
-      epoch: number;
-      sequence: number;
-      parts: { dpRank: number; tier: Tier; hashes: Uint32Array }[];
-    },
-    nowMs: number,
-  ): RouterEffect[];
+  onKvSnapshot(workerId: string, snapshot: KvSnapshot, nowMs: number): RouterEffect[];
   /** The shell could not get the snapshot that an effect asked for. */
   onKvSyncFailed(workerId: string, nowMs: number): RouterEffect[];
   onRequest(event: RequestEvent, nowMs: number): RouterEffect[];

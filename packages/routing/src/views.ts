@@ -1,11 +1,11 @@
 import { assert } from '@busbar/base';
 import type { KvIndex } from '@busbar/kv-index';
-import type { BookingLedger } from './booking-ledger.ts';
-import type { SlotPool } from './slot-pool.ts';
+import type { BookingLedger } from './bookings/booking-ledger.ts';
 import type { WorkerView } from './types.ts';
-import type { WorkerColumns } from './worker-columns.ts';
-import type { WorkerRow } from './worker-row.ts';
-import type { WorkerTable } from './worker-table.ts';
+import type { SlotPool } from './workers/slot-pool.ts';
+import type { WorkerColumns } from './workers/worker-columns.ts';
+import type { WorkerRow } from './workers/worker-row.ts';
+import type { WorkerTable } from './workers/worker-table.ts';
 
 /** What a router shows of a worker. */
 export function viewOf(row: WorkerRow, columns: WorkerColumns, isAvailable: boolean): WorkerView {

@@ -23,6 +23,6 @@ export type * from './port.ts';
 export { portError } from './port-error.ts';
 export { advertisedHost } from './reachable-host.ts';
 export { runService, type ServiceDefinition } from './run-service.ts';
-export { applyScheduling, SCHEDULINGS, type Scheduling, schedulingField } from './scheduling.ts';
+export { SCHEDULINGS, type Scheduling, scheduled, schedulingField } from './scheduling.ts';
 export { shellWords } from './shell-words.ts';
 export { systemClock } from './system.ts';

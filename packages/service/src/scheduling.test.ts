@@ -16,15 +16,17 @@ interface Seen {
   policies: number[];
 }
 
-/** What a process of its own sees after the call, a thread that it starts later included. */
+/** What a process of its own sees once its service is made, a thread that it starts later included. */
 async function inProcess(scheduling: Scheduling, env?: Record<string, string>): Promise<Seen> {
   const script = `
     import { existsSync, readdirSync, readFileSync } from 'node:fs';
     import { once } from 'node:events';
     import { Worker } from 'node:worker_threads';
-    const { applyScheduling } = await import(${JSON.stringify(MODULE)});
+    const { scheduled } = await import(${JSON.stringify(MODULE)});
     const logged = [];
-    await applyScheduling(${JSON.stringify(scheduling)}, { debug: (_, text) => logged.push(text) });
+    const log = { debug: (_, text) => logged.push(text) };
+    const create = scheduled(async (context, config) => logged.push('created'));
+    await create({ log }, { scheduling: ${JSON.stringify(scheduling)} });
     const later = new Worker('setInterval(() => {}, 1000)', { eval: true });
     await once(later, 'online');
     const policies = existsSync('/proc/self/task')
@@ -46,14 +48,14 @@ test('batch holds for every thread, also for later ones', {
   skip: !hasChrt && 'no chrt',
 }, async () => {
   const { logged, policies } = await inProcess('batch');
-  assert.deepEqual(logged, ['scheduling is set']);
+  assert.deepEqual(logged, ['scheduling is set', 'created']);
   assert.ok(policies.length > 2, `${policies.length} threads`);
   assert.deepEqual([...new Set(policies)], [3]);
 });
 
 test('normal leaves the process as it was started', async () => {
   const { logged, policies } = await inProcess('normal');
-  assert.deepEqual(logged, []);
+  assert.deepEqual(logged, ['created']);
   assert.ok(policies.every((policy) => policy === 0));
 });
 
@@ -61,7 +63,7 @@ test('without chrt the process goes on, and says so', {
   skip: platform() !== 'linux',
 }, async () => {
   const { logged, policies } = await inProcess('batch', { PATH: '/nowhere' });
-  assert.deepEqual(logged, ['scheduling could not be set for all threads']);
+  assert.deepEqual(logged, ['scheduling could not be set for all threads', 'created']);
   assert.deepEqual([...new Set(policies)], [0]);
 });
 

@@ -4,6 +4,7 @@ import { promisify } from 'node:util';
 import { messageOf } from '@busbar/base';
 import type { Logger } from '@busbar/telemetry';
 import { field } from './fields.ts';
+import type { ServiceFactory } from './port.ts';
 
 const LIMIT_MS = 2_000;
 const run = promisify(execFile);
@@ -25,7 +26,7 @@ export const schedulingField = field
  * needs no privilege. A woken process then interrupts nobody, so that bursts of messages are handled in one go. A core that
  * is idle takes it as fast as before. Where that is not possible the process goes on, and the log says so. `normal` changes nothing.
  */
-export async function applyScheduling(scheduling: Scheduling, log: Logger): Promise<void> {
+async function applyScheduling(scheduling: Scheduling, log: Logger): Promise<void> {
   if (scheduling === 'normal' || platform() !== 'linux') return;
   try {
     const args = ['--all-tasks', '--batch', '--pid', '0', String(process.pid)];
@@ -34,4 +35,14 @@ export async function applyScheduling(scheduling: Scheduling, log: Logger): Prom
   } catch (error) {
     log.debug({ reason: messageOf(error) }, 'scheduling could not be set for all threads');
   }
+}
+
+/** The service, in a process under the scheduling policy of its configuration: what it starts later is under it as well. */
+export function scheduled<Config extends { scheduling: Scheduling }>(
+  create: ServiceFactory<Config>,
+): ServiceFactory<Config> {
+  return async (context, config) => {
+    await applyScheduling(config.scheduling, context.log);
+    return create(context, config);
+  };
 }

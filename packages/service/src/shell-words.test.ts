@@ -16,11 +16,15 @@ test('arguments are words as in a shell, and no shell sees them', () => {
     '`id`',
     '*',
   ]);
-  assert.throws(
-    () => shellWords('BUSBAR_X', `--a 'open`),
-    (error: unknown) =>
-      error instanceof ServiceError &&
-      error.code === 'SERVICE_CONFIG' &&
-      error.message.startsWith('BUSBAR_X cannot be read'),
-  );
+  const problemOf = (text: string): string => {
+    try {
+      return shellWords('BUSBAR_X', text).join();
+    } catch (error) {
+      assert.ok(error instanceof ServiceError && error.code === 'SERVICE_CONFIG');
+      return error.message;
+    }
+  };
+  const cannot = 'BUSBAR_X cannot be read as words:';
+  assert.equal(problemOf(`--a 'open`), `${cannot} a quote is opened and not closed.`);
+  assert.equal(problemOf('--a b\\'), `${cannot} nothing follows its last backslash.`);
 });

@@ -96,6 +96,16 @@ describe('busbar simulate', () => {
     assert.equal(help.code, 0);
     assert.match(help.out, /--kv-blocks/);
     assert.match(help.out, /hot-prefix/);
+    const workload = ['--workload', 'closed-12', '--policy', 'kv'];
+    for (const flags of [workload, ['--prefill', '1', '--link-gbit', '25', ...workload]]) {
+      const { out } = await simulate(...flags);
+      const heads = out.split('\n', 1)[0]!.split(/ {2,}/);
+      const own = heads.filter(
+        (head) => !/^(workload|policy|requests|link|mode|p\d\d)$/.test(head),
+      );
+      const explained = help.out.slice(help.out.indexOf('Columns:'));
+      for (const head of own) assert.ok(explained.includes(head.replace(/ p50$/, '')), head);
+    }
     const bad: [string[], RegExp][] = [
       [['--workload', 'nope'], /no workload "nope"; there are closed-12/],
       [['--policy', 'best'], /no policy "best"/],

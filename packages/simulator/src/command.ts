@@ -159,5 +159,17 @@ function helpLines(): string[] {
     ...WORKLOADS.map(({ name, title }) => `  ${name.padEnd(width)}  ${title}`),
     'With --prefill, unless others are named:',
     ...SPLIT_WORKLOADS.map(({ name, title }) => `  ${name.padEnd(width)}  ${title}`),
+    'Columns:',
+    '  hits        repeated prompts of which at least half was found cached, of all repeated prompts',
+    '  cached      prompt tokens found cached',
+    '  ttft, itl   time to the first token, and from one token to the next',
+    '  tok/s       output tokens a second of all workers together',
+    '  queue       most requests that waited in one engine',
+    '  not served  requests rejected or failed',
+    'With --prefill also:',
+    '  split, whole     requests whose prompt a prefill worker computed, and requests that one worker served',
+    '  total            mean time to the last token',
+    '  moved            KV that crossed the links',
+    '  predicted, real  mean time from the end of a prefill to the first token: what routers predicted, and what came',
   ];
 }

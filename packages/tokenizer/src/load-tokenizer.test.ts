@@ -7,7 +7,7 @@ import {
   wholePieceModel,
   withModel,
   wordPieceModel,
-} from './test-models.ts';
+} from './models.testing.ts';
 
 const hasCode = (code: string) => (error: unknown) =>
   error instanceof TokenizerError && error.code === code;

@@ -183,6 +183,18 @@ test('what cannot be taken is refused with a code that says whether another work
     await drained;
   }, endless));
 
+test('a request that the engine throws at is refused, and nothing of it stays', (t) =>
+  withWorker(async ({ worker, engine, send }) => {
+    const submit = t.mock.method(engine, 'submit', () => {
+      throw new Error('no room for a fault');
+    });
+    const refused = await send();
+    assert.equal(refused.kind === 'refused' && refused.code, 'WORKER_FAULT');
+    assert.equal(worker.running, 0);
+    submit.mock.restore();
+    assert.equal((await send()).kind, 'accepted', 'the same stream, placed again');
+  }));
+
 test('cancel, a frontend that left and a stop at the drain limit end their streams', () =>
   withWorker(async ({ bus, context, worker, engine, batches, send }) => {
     const endOf = (frontendId: string, streamId: number) =>

@@ -19,8 +19,10 @@ import {
   type TransferParams,
   type WorkAck,
   type WorkerInfo,
+  type WorkHeader,
 } from '@busbar/protocol';
 import type { ServiceContext } from '@busbar/service';
+import { engineRequest } from './engine-request.ts';
 import { FetchMeter, type FetchObserver } from './fetch-meter.ts';
 import { KvPublisher } from './kv-publisher.ts';
 import { KvSnapshots } from './kv-snapshots.ts';
@@ -267,7 +269,7 @@ export class Worker implements EngineSink {
     }
   }
 
-  #refuse(header: Work['header']): WorkAck | undefined {
+  #refuse(header: WorkHeader): WorkAck | undefined {
     const { frontendId, streamId } = header;
     const isKnown =
       this.#streams.has(frontendId, streamId) ||
@@ -284,32 +286,25 @@ export class Worker implements EngineSink {
     const info = this.#info;
     const refusal = info === undefined ? undefined : refuseKind(header, info);
     if (refusal !== undefined) return refusal;
-    const { stageKv, kvSource } = header;
     const span = this.#context.tracer.start(this.#context.role, header.traceparent, {
       model: header.model,
       promptTokens: header.promptTokens,
     });
     const stream = this.#streams.open(header.frontendId, header.streamId, span);
-    stream.kvFrom = kvSource?.prefillWorkerId;
+    stream.kvFrom = header.kvSource?.prefillWorkerId;
     stream.isWarmUp = header.isWarmUp ?? false;
-    const result = this.#engine.submit({
-      key: stream.key,
-      tokens,
-      // A prefill leg makes one token, whatever the whole request is to make.
-      maxTokens: stageKv === undefined ? header.maxTokens : 1,
-      minTokens: stageKv === undefined ? (header.minTokens ?? 0) : 0,
-      ignoreEos: header.ignoreEos ?? false,
-      stopTokenIds: header.stopTokenIds ?? [],
-      sampling: header.sampling,
-      ...(header.cacheSalt === undefined ? {} : { cacheSalt: header.cacheSalt }),
-      ...(header.lora === undefined ? {} : { lora: header.lora }),
-      ...(stageKv === undefined ? {} : { stageKv }),
-      ...(kvSource === undefined ? {} : { kvSource }),
-    });
-    if (result.kind === 'refused') {
+    try {
+      const result = this.#engine.submit(engineRequest(stream.key, header, tokens));
+      if (result.kind === 'refused') {
+        this.#streams.close(stream);
+        span.end(result.code);
+        return result;
+      }
+    } catch (error) {
+      // Else it would run for ever in the eyes of a drain.
       this.#streams.close(stream);
-      span.end(result.code);
-      return result;
+      span.end(error);
+      throw error;
     }
     if (!stream.isWarmUp) this.#metrics.promptTokens.inc(tokens.length);
     return ACCEPTED;

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { hashBlocks, hashSeed } from '@busbar/blocks';
 import { z } from 'zod';
 import { ScriptedStack, until } from './scripted-stack.testing.ts';
@@ -14,11 +13,8 @@ async function listed(stack: ScriptedStack): Promise<[string, string | undefined
   return modelsSchema.parse(body).data.map(({ id, parent }) => [id, parent]);
 }
 
-async function untilListed(stack: ScriptedStack, models: number): Promise<void> {
-  for (let tries = 0; (await listed(stack)).length !== models; tries++) {
-    assert.ok(tries < 500, `${models} models are listed`);
-    await sleep(10);
-  }
+function untilListed(stack: ScriptedStack, models: number): Promise<void> {
+  return until(async () => (await listed(stack)).length === models);
 }
 
 test('adapters of ready workers are models with a parent; requests for them go to it with the adapter', async () => {
@@ -26,7 +22,7 @@ test('adapters of ready workers are models with a parent; requests for them go t
   try {
     const worker = await stack.addWorker('decode-2', 'm', undefined, { loras: ['sql', 'm'] });
     await stack.addWorker('prefill-1', 'm', undefined, { role: 'prefill', loras: ['elsewhere'] });
-    await sleep(20);
+    await untilListed(stack, 2);
     assert.deepEqual(await listed(stack), [
       ['m', undefined],
       ['sql', 'm'],
@@ -51,12 +47,11 @@ test('adapters of ready workers are models with a parent; requests for them go t
     assert.equal((await fetch(`${stack.url}/v1/models/sql`)).status, 200);
 
     await stack.putInstance('decode', 'decode-2', 'm', { loras: ['sql'] }, 'draining');
-    await sleep(20);
-    assert.equal((await stack.chat({ model: 'sql' })).status, 503, 'known, but nobody is ready');
+    // Known, but nobody is ready.
+    await stack.chatUntil(503, { model: 'sql' });
     assert.equal((await stack.chat({ model: 'm' })).status, 200);
     await stack.putInstance('decode', 'decode-2', 'm', { loras: [] });
-    await sleep(20);
-    assert.equal((await stack.chat({ model: 'sql' })).status, 404, 'unloaded');
+    await stack.chatUntil(404, { model: 'sql' });
     assert.deepEqual(await listed(stack), [['m', undefined]]);
   } finally {
     await stack.stop();

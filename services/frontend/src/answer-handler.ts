@@ -54,10 +54,6 @@ export class AnswerHandler {
     this.#deps = deps;
   }
 
-  get isDraining(): boolean {
-    return this.#isDraining;
-  }
-
   /** From now on new requests are refused and their connections closed. */
   drain(): void {
     this.#isDraining = true;
@@ -132,17 +128,32 @@ export class AnswerHandler {
     if (found.kind === 'unavailable') return unavailableModel(parsed.value.model, found.reason);
     incoming.model = found.model.card.name;
     incoming.lora = found.lora;
-    const { context } = this.#deps;
-    const span = context.tracer.start('frontend.prepare', incoming.traceparent);
-    const gone = new AbortController();
-    const leave = (): void => gone.abort();
-    incoming.response.once('close', leave);
-    const prompts = await preparePrompts(parsed.value, found, gone.signal);
-    incoming.response.off('close', leave);
-    span.end();
+    const prompts = await this.#prepare(incoming, parsed.value, found);
     if (!prompts.ok) return prompts.problem;
     this.#start(incoming, parsed.value, found, prompts.value);
     return undefined;
+  }
+
+  /** Ends early when the client leaves. */
+  async #prepare(
+    { response, traceparent }: Incoming,
+    request: ChatRequest | CompletionRequest,
+    found: FoundModel,
+  ): Promise<Checked<Prompt[]>> {
+    const span = this.#deps.context.tracer.start('frontend.prepare', traceparent);
+    const gone = new AbortController();
+    const leave = (): void => gone.abort();
+    response.once('close', leave);
+    try {
+      const prompts = await preparePrompts(request, found, gone.signal);
+      span.end();
+      return prompts;
+    } catch (error) {
+      span.end(error);
+      throw error;
+    } finally {
+      response.off('close', leave);
+    }
   }
 
   #start(

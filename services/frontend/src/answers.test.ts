@@ -159,6 +159,7 @@ test('every request that ends is an event with its sizes and none of its text', 
     model: 'm',
     outcome: 'completed',
     candidates: 1,
+    workerIds: [stack.workers[0]!.id],
     promptTokens: '<user>hi<assistant>'.length,
     cachedTokens: 3,
     outputTokens: 3,
@@ -190,7 +191,13 @@ test('requests that are refused before they are placed end as events too, with t
     assert.deepEqual([kind, subject], ['request.completed', response.headers.get('x-request-id')]);
     const { durationMs, ...rest } = data;
     assert.ok(Number(durationMs) >= 0);
-    const sizes = { candidates: 0, promptTokens: 0, cachedTokens: 0, outputTokens: 0 };
+    const sizes = {
+      candidates: 0,
+      workerIds: [],
+      promptTokens: 0,
+      cachedTokens: 0,
+      outputTokens: 0,
+    };
     assert.deepEqual(rest, { ...expected, ...sizes });
   }
 });

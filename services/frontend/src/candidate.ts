@@ -42,6 +42,8 @@ export class Candidate implements StreamOwner {
   lastDeltaMs = 0;
   suspectSinceMs = 0;
   isDone = false;
+  /** Where it was placed last, also when it has ended. */
+  lastWorkerId: string | undefined;
   /** Workers that failed this candidate. */
   readonly excluded: string[] = [];
   /** The KV of a split was lost on its way: the next placement is one worker for everything. */

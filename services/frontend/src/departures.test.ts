@@ -180,9 +180,10 @@ test('an upload that breaks off is counted as cancelled and reaches nobody', asy
     );
     await sleep(50);
     socket.destroy();
-    await sleep(50);
-    const metrics = await (await fetch(`${stack.url}/metrics`)).text();
-    assert.match(metrics, /requests_total\{outcome="cancelled"[^}]*\} 1/);
+    await until(async () => {
+      const metrics = await (await fetch(`${stack.url}/metrics`)).text();
+      return /requests_total\{outcome="cancelled"[^}]*\} 1/.test(metrics);
+    });
     assert.equal(stack.routed.length, 0);
   } finally {
     await stack.stop();

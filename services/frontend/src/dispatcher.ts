@@ -24,6 +24,8 @@ export interface StackView {
   /** Whether a worker that may serve such a request is known to be ready. */
   hasWorkers: (model: string, lora: string | undefined) => boolean;
   hasOtherRouters: () => boolean;
+  /** Ids of the routers that take requests. */
+  readyRouters: () => readonly string[];
   /** A router refused a request because a role that its split insists on is missing. */
   noPair: (model: string, reason: string) => void;
 }
@@ -74,6 +76,7 @@ export class Dispatcher implements GenerationHost {
       subjects,
       frontendId: id,
       hasWorkers: view.hasWorkers,
+      readyRouters: view.readyRouters,
       giveBack: (model, place) => bookings.giveBack(model, place),
       holdings,
       onGivenUp: () => held.soon(),
@@ -270,6 +273,7 @@ export class Dispatcher implements GenerationHost {
       prefill: undefined,
     };
     candidate.placement = placement;
+    candidate.lastWorkerId = workerId;
     this.#bookings.taken(candidate.generation.model, place, candidate.prompt);
     return placement;
   }

@@ -22,7 +22,7 @@ export type FrontendErrorCode =
   | 'FRONTEND_KV_EXPIRED'
   /** The prefill of a split request failed, or the way of its KV, and the mode lets nobody else compute it. */
   | 'FRONTEND_PREFILL_FAILED'
-  /** The model is known, but its card, a worker or a router is missing. */
+  /** The model's card, a worker or a router is missing, or the stack has no model yet. */
   | 'FRONTEND_MODEL_UNAVAILABLE'
   /** A fault that nobody foresaw. */
   | 'FRONTEND_INTERNAL';

@@ -45,6 +45,7 @@ export async function createFrontend(
   const dispatcher = new Dispatcher(context, metrics, {
     hasWorkers: (model, lora) => instances.readyWorkers(model, lora) > 0,
     hasOtherRouters: () => instances.routers > 1,
+    readyRouters: () => instances.readyRouters,
     noPair: (model, reason) => degradations.noPair(model, reason),
   });
   const degradations = new Degradations(bus, subjects, clock);

@@ -74,10 +74,6 @@ export class Generation {
     this.#running = this.candidates.length;
   }
 
-  get isOver(): boolean {
-    return this.#isOver;
-  }
-
   /** Takes what one engine step produced for one candidate. `delta.position` has been checked. */
   accept(candidate: Candidate, delta: StreamDelta, nowMs: number): void {
     if (delta.cachedTokens !== undefined && !candidate.isFetched) {

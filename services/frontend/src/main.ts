@@ -1,12 +1,9 @@
-import { applyScheduling, runService } from '@busbar/service';
+import { runService, scheduled } from '@busbar/service';
 import { frontendConfigSchema } from './config.ts';
 import { createFrontend } from './frontend.ts';
 
 await runService('frontend', {
   configSchema: frontendConfigSchema,
-  create: async (context, config) => {
-    await applyScheduling(config.scheduling, context.log);
-    return createFrontend(context, config);
-  },
+  create: scheduled(createFrontend),
   env: process.env,
 });

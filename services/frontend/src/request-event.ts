@@ -1,7 +1,7 @@
 import { limit, type Outcome } from '@busbar/protocol';
 import type { Generation } from './generation.ts';
 
-/** The data of `request.completed`: sizes and times of a request that has ended, never its texts. */
+/** The data of `request.completed`: workers, sizes and times of a request that has ended, never its texts. */
 export function requestEventData(
   generation: Generation,
   outcome: Outcome,
@@ -9,9 +9,14 @@ export function requestEventData(
 ): Record<string, unknown> {
   const { firstTokenAtMs, receivedAtMs } = generation;
   const { promptTokens, completionTokens, cachedTokens } = generation.usage();
+  const workerIds = new Set<string>();
+  for (const { lastWorkerId } of generation.candidates) {
+    if (lastWorkerId !== undefined) workerIds.add(lastWorkerId);
+  }
   return {
     ...endOf(generation, outcome, generation.errorCode, nowMs),
     candidates: generation.candidates.length,
+    workerIds: [...workerIds],
     promptTokens,
     cachedTokens,
     outputTokens: completionTokens,
@@ -37,6 +42,7 @@ export function refusedEventData(
   return {
     ...endOf(request, outcome, errorCode ?? undefined, nowMs),
     candidates: 0,
+    workerIds: [],
     promptTokens: 0,
     cachedTokens: 0,
     outputTokens: 0,

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { MemoryNetwork } from '@busbar/bus';
+import { type BusMessage, MemoryNetwork } from '@busbar/bus';
 import type { Usage } from '@busbar/openai';
 import {
   bucketNames,
@@ -166,6 +166,11 @@ export class ScriptedStack {
     });
   }
 
+  /** Asks until the answer has this status. */
+  chatUntil(status: number, fields: object = {}): Promise<void> {
+    return until(async () => (await this.chat(fields)).status === status);
+  }
+
   chat(fields: object = {}, options: { signal?: AbortSignal; headers?: object } = {}) {
     return this.post(
       { model: 'm', messages: [{ role: 'user', content: 'hi' }], ...fields },
@@ -192,13 +197,15 @@ export class ScriptedStack {
     bus.subscribe(SUBJECTS.heldAll, ({ data }) => {
       this.held.push(decodeHeldDecisions(data));
     });
-    bus.subscribe(SUBJECTS.routeAll, (message) => {
+    const onRoute = (message: BusMessage): void => {
       const routed = decodeRouteRequest(message.data);
       this.routed.push(routed);
       void Promise.resolve(this.route?.(routed.request) ?? this.#pick(routed.request)).then(
         (reply) => message.respond(encodeRouteReply(reply)),
       );
-    });
+    };
+    bus.subscribe(SUBJECTS.routeAll, onRoute);
+    bus.subscribe(SUBJECTS.routeTo('router-1'), onRoute);
   }
 
   #pick(request: RouteRequest): RouteReply {
@@ -290,9 +297,12 @@ export function cpuMs(): number {
 }
 
 /** Waits until `condition` holds; fails after `limitMs`. */
-export async function until(condition: () => boolean, limitMs = 2_000): Promise<void> {
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  limitMs = 5_000,
+): Promise<void> {
   const end = performance.now() + limitMs;
-  while (!condition()) {
+  while (!(await condition())) {
     if (performance.now() > end)
       throw new Error(`not within ${limitMs} ms: ${condition.toString()}`);
     await sleep(5);

@@ -12,12 +12,12 @@ import {
   type RouteReply,
   type WorkerInfo,
 } from '@busbar/protocol';
-import type { RouterCore, RouterEffect } from '@busbar/routing';
+import type { KvSnapshot, RouterCore, RouterEffect } from '@busbar/routing';
 import type { ServiceContext } from '@busbar/service';
 import type { Span } from '@busbar/telemetry';
 import type { Convergence } from './convergence.ts';
 import type { DecisionLog } from './decision-log.ts';
-import { type KvSnapshot, KvSyncer } from './kv-sync.ts';
+import { KvSyncer } from './kv-sync.ts';
 import type { RouterMetrics } from './metrics.ts';
 import type { TruthBoard } from './truth-board.ts';
 import { newWorkerStats, type WorkerStats } from './worker-stats.ts';

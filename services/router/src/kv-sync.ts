@@ -6,15 +6,9 @@ import {
   encodeKvSyncRequest,
   type KvSyncReply,
   type Subjects,
-  type Tier,
 } from '@busbar/protocol';
+import type { KvSnapshot } from '@busbar/routing';
 import { RouterError } from './errors.ts';
-
-export interface KvSnapshot {
-  epoch: number;
-  sequence: number;
-  parts: { dpRank: number; tier: Tier; hashes: Uint32Array }[];
-}
 
 const ATTEMPTS = 4;
 const BACKOFF_MS = 100;
@@ -86,10 +80,6 @@ export class KvSyncer {
 
   get running(): number {
     return this.#running.size;
-  }
-
-  isRunning(workerId: string): boolean {
-    return this.#running.has(workerId);
   }
 
   /** Starts a fetch; one that runs for this worker is given up for the new one. */

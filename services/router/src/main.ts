@@ -1,12 +1,9 @@
-import { applyScheduling, runService } from '@busbar/service';
+import { runService, scheduled } from '@busbar/service';
 import { routerConfigSchema } from './config.ts';
 import { createRouter } from './router.ts';
 
 await runService('router', {
   configSchema: routerConfigSchema,
-  create: async (context, config) => {
-    await applyScheduling(config.scheduling, context.log);
-    return createRouter(context, config);
-  },
+  create: scheduled(createRouter),
   env: process.env,
 });

@@ -61,9 +61,11 @@ export async function createRouter(
   });
   const silence = new SilenceWatch(context, desk.stats, limit('loadSilenceMs'));
   await bootstrapped(desk, context);
-  const route = bus.subscribe(subjects.routeAll, (message: BusMessage) => desk.onRoute(message), {
-    queue: ROUTER_QUEUE,
-  });
+  const onRoute = (message: BusMessage): void => desk.onRoute(message);
+  const routes = [
+    bus.subscribe(subjects.routeAll, onRoute, { queue: ROUTER_QUEUE }),
+    bus.subscribe(subjects.routeTo(context.id), onRoute),
+  ];
   await bus.flush();
   log.info({ policy: config.policy, workers: core.workers(nowMs()).length }, 'router bootstrapped');
 
@@ -75,7 +77,7 @@ export async function createRouter(
       '/decisions': () => decisions.list(),
     },
     drain: async (signal) => {
-      route.unsubscribe();
+      for (const route of routes) route.unsubscribe();
       while (desk.queued > 0 && !signal.aborted) await sleep(POLL_MS);
     },
     stop: async () => {

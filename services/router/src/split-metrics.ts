@@ -62,7 +62,7 @@ const OF_LINK: readonly LinkRow[] = [
   [
     'suspect',
     '1 while requests are not split over the link because transfers failed',
-    (pair) => Number(pair.suspectUntilMs !== undefined),
+    (pair) => Number(pair.suspectForMs !== undefined),
   ],
 ];
 

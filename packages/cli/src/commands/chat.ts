@@ -1,9 +1,9 @@
 import { messageOf } from '@busbar/base';
+import { apiUrl, type ChatMessage, chatStream, getJson, listModels } from '../clients/http.ts';
 import { type CliContext, commandFor } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { apiUrl, type ChatMessage, chatStream, getJson, listModels } from '../http.ts';
-import { findTarget, isUp } from '../observe.ts';
-import { stackUrl } from '../state.ts';
+import { stackUrl } from '../stack/state.ts';
+import { findTarget, isUp } from '../stack/target.ts';
 
 const DEFAULT_URL = 'http://127.0.0.1:8000';
 const LIVE_MS = 2_000;

@@ -1,9 +1,9 @@
+import { apiUrl } from '../clients/http.ts';
 import type { CliContext } from '../context.ts';
 import { diagnose, renderDiagnosis } from '../doctor/finding.ts';
 import { gatherFacts } from '../doctor/gather.ts';
 import { judge } from '../doctor/judge.ts';
-import { apiUrl } from '../http.ts';
-import { findTarget } from '../observe.ts';
+import { findTarget } from '../stack/target.ts';
 
 export interface DoctorFlags {
   namespace?: string;

@@ -1,6 +1,6 @@
 import type { CliContext } from '../context.ts';
-import { findTarget } from '../observe.ts';
-import { stopAloud } from '../stop-aloud.ts';
+import { stopAloud } from '../stack/stop-aloud.ts';
+import { findTarget } from '../stack/target.ts';
 
 /** `busbar down`: ends every process of a stack. With nothing to end it says so and succeeds. */
 export async function down(context: CliContext, flags: { namespace?: string }): Promise<number> {

@@ -1,12 +1,12 @@
 import type { Bus } from '@busbar/bus';
 import { createSubjects, decodeCloudEvent, EVENT_KINDS } from '@busbar/protocol';
-import { connectBus } from '../bus-client.ts';
+import { connectBus } from '../clients/bus-client.ts';
 import type { CliContext } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { eventLine } from '../event-line.ts';
-import { nearest } from '../nearest.ts';
-import { findTarget, requireTarget } from '../observe.ts';
-import type { Terminal } from '../terminal.ts';
+import { findTarget, requireTarget } from '../stack/target.ts';
+import { eventLine } from '../terminal/event-line.ts';
+import { nearest } from '../terminal/nearest.ts';
+import type { Terminal } from '../terminal/terminal.ts';
 import { fired } from '../wait.ts';
 
 /** `busbar events`: prints CloudEvents until it is interrupted. */

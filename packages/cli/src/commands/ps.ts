@@ -1,8 +1,8 @@
 import { limit } from '@busbar/protocol';
 import { type CliContext, commandFor } from '../context.ts';
-import { findTarget, hasTarget, observeTarget } from '../observe.ts';
-import { type ProcessView, type StackView, viewStack } from '../stack-view.ts';
-import { count, type Terminal, table } from '../terminal.ts';
+import { type ProcessView, type StackView, viewStack } from '../stack/stack-view.ts';
+import { findTarget, hasTarget, observeTarget } from '../stack/target.ts';
+import { count, type Terminal, table } from '../terminal/terminal.ts';
 
 /** One heartbeat of each worker, and some slack. */
 const LISTEN_MS = limit('loadIntervalMs') + 100;

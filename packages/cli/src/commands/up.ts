@@ -1,14 +1,14 @@
 import { messageOf } from '@busbar/base';
 import type { Bus } from '@busbar/bus';
 import { ensureNatsServer } from '@busbar/nats-server';
-import { connectBus } from '../bus-client.ts';
+import { connectBus } from '../clients/bus-client.ts';
 import { type CliContext, commandFor, namespaceOf, stateDirOf } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { Phases } from '../phases.ts';
-import { markOf } from '../process-table.ts';
-import { checkVariables } from '../service-env.ts';
-import { claimState, type StackState, stackUrl } from '../state.ts';
-import { stopStack } from '../stop.ts';
+import { markOf } from '../host/process-table.ts';
+import { Stack } from '../stack/stack.ts';
+import { claimState, type StackState, stackUrl } from '../stack/state.ts';
+import { stopStack } from '../stack/stop.ts';
+import { Phases } from '../terminal/phases.ts';
 import type { UpFlags } from '../up/flags.ts';
 import { follow } from '../up/follow.ts';
 import { checkNoStack, checkPort } from '../up/free.ts';
@@ -17,7 +17,7 @@ import { checkNats, startNats } from '../up/nats.ts';
 import { parseUpOptions, type UpOptions } from '../up/options.ts';
 import { planProcesses } from '../up/plan.ts';
 import { startLimitMs, waitForAnswer, waitForLeases } from '../up/ready.ts';
-import { Stack } from '../up/stack.ts';
+import { checkVariables } from '../up/service-env.ts';
 
 /** What `up` works on once its flags are checked. */
 interface UpJob {

@@ -1,5 +1,5 @@
 import type { Instance, WorkerInfo, WorkerLoad } from '@busbar/protocol';
-import type { ReadinessBody, RouterWorker } from '../admin-pages.ts';
+import type { ReadinessBody, RouterWorker } from '../clients/admin-pages.ts';
 import type { Facts } from './facts.ts';
 
 /** A decode worker of the mock engine. */

@@ -1,9 +1,9 @@
 import type { HostFinding } from '@busbar/engine';
 import type { LinkRecord } from '@busbar/protocol';
-import type { ReadinessBody, RouterLink, RouterWorker } from '../admin-pages.ts';
-import type { Cluster } from '../cluster.ts';
+import type { ReadinessBody, RouterLink, RouterWorker } from '../clients/admin-pages.ts';
+import type { Cluster } from '../clients/cluster.ts';
 import type { NatsInfo } from '../nats/info.ts';
-import type { StackView } from '../stack-view.ts';
+import type { StackView } from '../stack/stack-view.ts';
 
 /** The same prompt sent twice or more through a frontend. */
 export interface Probe {

@@ -1,7 +1,7 @@
 import { messageOf } from '@busbar/base';
 import type { ModelCard } from '@busbar/protocol';
 import { CliError } from '../errors.ts';
-import { count } from '../terminal.ts';
+import { count } from '../terminal/terminal.ts';
 
 /** About 1,500 tokens of usual tokenizers. */
 const WORDS_MAX = 1_100;

@@ -1,5 +1,5 @@
-import { getJson } from '../http.ts';
-import type { ProcessView } from '../stack-view.ts';
+import { getJson } from '../clients/http.ts';
+import type { ProcessView } from '../stack/stack-view.ts';
 
 const ADMIN_MS = 2_000;
 

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import type { StackState } from '../state.ts';
+import type { StackState } from '../stack/state.ts';
 import { gatherHost } from './gather-host.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'busbar-gather-host-'));

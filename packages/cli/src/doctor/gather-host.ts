@@ -2,7 +2,7 @@ import { messageOf } from '@busbar/base';
 import type { GpuFacts } from '@busbar/engine';
 import { shellWords } from '@busbar/service';
 import type { Env } from '../context.ts';
-import type { StackState } from '../state.ts';
+import type { StackState } from '../stack/state.ts';
 import type { HostView } from './facts.ts';
 
 /** Looks at this machine as an engine that starts would. The engine's code is only loaded here: it brings native libraries. */

@@ -1,6 +1,6 @@
 import { messageOf } from '@busbar/base';
 import type { ModelCard } from '@busbar/protocol';
-import { chatOnce, listModels } from '../http.ts';
+import { chatOnce, listModels } from '../clients/http.ts';
 import { pause } from '../wait.ts';
 import type { Facts, Probe } from './facts.ts';
 import { type Asked, fitProbe } from './fit-probe.ts';

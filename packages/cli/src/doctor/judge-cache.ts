@@ -1,5 +1,5 @@
-import type { ProcessView } from '../stack-view.ts';
-import { count, duration } from '../terminal.ts';
+import type { ProcessView } from '../stack/stack-view.ts';
+import { count, duration } from '../terminal/terminal.ts';
 import type { Facts, Probe } from './facts.ts';
 import type { Finding } from './finding.ts';
 import { TYPICAL_PROMPT_TOKENS } from './split-facts.ts';

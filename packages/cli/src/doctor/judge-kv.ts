@@ -1,6 +1,6 @@
 import type { Instance, WorkerLoad } from '@busbar/protocol';
-import type { RouterWorker } from '../admin-pages.ts';
-import { count } from '../terminal.ts';
+import type { RouterWorker } from '../clients/admin-pages.ts';
+import { count } from '../terminal/terminal.ts';
 import type { Facts } from './facts.ts';
 import type { Finding } from './finding.ts';
 

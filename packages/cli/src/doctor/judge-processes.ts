@@ -1,5 +1,5 @@
 import { commandFor } from '../context.ts';
-import { isAdminHidden } from '../stack-view.ts';
+import { isAdminHidden } from '../stack/stack-view.ts';
 import type { Facts } from './facts.ts';
 import type { Finding, Verdict } from './finding.ts';
 

@@ -1,6 +1,6 @@
 import { type LinkRecord, PROTOCOL_VERSION, type WorkerInfo } from '@busbar/protocol';
 import type { SplitRecord } from '@busbar/routing';
-import { bytes, count, duration, linkRate } from '../terminal.ts';
+import { bytes, count, duration, linkRate } from '../terminal/terminal.ts';
 import type { Facts } from './facts.ts';
 import type { Finding } from './finding.ts';
 import { predictSplit } from './predict-split.ts';

@@ -113,7 +113,7 @@ test('a probed, an assumed and a failing link say so', () => {
 });
 
 test('a router that avoids a link after failures is named', () => {
-  const avoided = { prefillWorkerId: 'p', decodeWorkerId: 'd', suspectUntilMs: 5 };
+  const avoided = { prefillWorkerId: 'p', decodeWorkerId: 'd', suspectForMs: 5 };
   const all = { ...pools(), routerLinks: new Map([['r', [avoided]]]) };
   const [finding] = of('KV transfer', all);
   assert.equal(finding?.verdict, 'warn');

@@ -1,5 +1,5 @@
 import type { PairView } from '@busbar/routing';
-import { bytes, count, duration, linkRate } from '../terminal.ts';
+import { bytes, count, duration, linkRate } from '../terminal/terminal.ts';
 import type { Facts } from './facts.ts';
 import type { Finding } from './finding.ts';
 import { pairsOf } from './predict-split.ts';
@@ -103,7 +103,7 @@ function avoidedBy({ routerLinks }: Facts, pair: PairView): string[] {
       (link) =>
         link.prefillWorkerId === pair.prefillWorkerId &&
         link.decodeWorkerId === pair.decodeWorkerId &&
-        link.suspectUntilMs !== undefined,
+        link.suspectForMs !== undefined,
     )
       ? [routerId]
       : [],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { WorkerInfo } from '@busbar/protocol';
-import type { ReadinessBody } from '../admin-pages.ts';
+import type { ReadinessBody } from '../clients/admin-pages.ts';
 import { fakeContext } from '../testing.ts';
 import {
   facts,

@@ -2,7 +2,7 @@ import { OLDEST_NATS_SERVER } from '@busbar/bus';
 import { limit } from '@busbar/protocol';
 import { commandFor } from '../context.ts';
 import { isVersionAtLeast } from '../nats/info.ts';
-import { count } from '../terminal.ts';
+import { count } from '../terminal/terminal.ts';
 import type { Facts } from './facts.ts';
 import type { Finding } from './finding.ts';
 import { judgeCache, judgeProbe } from './judge-cache.ts';

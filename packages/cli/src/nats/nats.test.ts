@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { findNatsServer } from '@busbar/nats-server';
-import { freePort, isPortFree, portHolder } from '../ports.ts';
+import { freePort, isPortFree, portHolder } from '../host/ports.ts';
 import { natsConf } from './conf.ts';
 import { isVersionAtLeast, natsAddress, parseNatsInfo, readNatsInfo } from './info.ts';
 

@@ -1,12 +1,12 @@
 import type { Bus } from '@busbar/bus';
 import { createSubjects, decodeCloudEvent, EVENT_KINDS } from '@busbar/protocol';
 import type { CliContext } from '../context.ts';
-import { endEngineGroups } from '../engine-groups.ts';
-import { eventLine } from '../event-line.ts';
-import { readState } from '../state.ts';
-import { stopAloud } from '../stop-aloud.ts';
+import { endEngineGroups } from '../host/engine-groups.ts';
+import { describeExit, type Exit, type Stack } from '../stack/stack.ts';
+import { readState } from '../stack/state.ts';
+import { stopAloud } from '../stack/stop-aloud.ts';
+import { eventLine } from '../terminal/event-line.ts';
 import { fired } from '../wait.ts';
-import { describeExit, type Exit, type Stack } from './stack.ts';
 
 const ENGINE_GRACE_MS = 5_000;
 

@@ -2,9 +2,9 @@ import { readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { commandFor } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { isPortFree, portHolder } from '../ports.ts';
-import { isAlive } from '../process-table.ts';
-import { liveProcesses, readState, removeState, type StackState } from '../state.ts';
+import { isPortFree, portHolder } from '../host/ports.ts';
+import { isAlive } from '../host/process-table.ts';
+import { liveProcesses, readState, removeState, type StackState } from '../stack/state.ts';
 
 /** Throws CLI_STACK_RUNNING when a stack lives in this folder or is being started. What a dead one left is removed. */
 export function checkNoStack(stateDir: string): void {

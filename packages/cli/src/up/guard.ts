@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { assert } from '@busbar/base';
-import { markOf } from '../process-table.ts';
-import type { StackProcess } from '../state.ts';
+import { markOf } from '../host/process-table.ts';
+import type { StackProcess } from '../stack/state.ts';
 
 const CLI_VARIABLE = 'BUSBAR_STATE_DIR';
 

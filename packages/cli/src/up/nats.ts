@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { OLDEST_NATS_SERVER } from '@busbar/bus';
 import { baseFields, type Scheduling } from '@busbar/service';
 import { CliError } from '../errors.ts';
+import { freePort } from '../host/ports.ts';
 import { natsConf } from '../nats/conf.ts';
 import { isVersionAtLeast, type NatsInfo, readNatsInfo } from '../nats/info.ts';
-import { freePort } from '../ports.ts';
+import type { Stack } from '../stack/stack.ts';
 import { until } from '../wait.ts';
-import type { Stack } from './stack.ts';
 
 const START_MS = 10_000;
 const ANSWER_MS = 2_000;
@@ -18,7 +18,7 @@ const ANSWER_MS = 2_000;
  * with slack these wake-ups fall together. Leases and pings count in seconds. The process stays the same one.
  */
 const TIMER_SLACK = '{ echo 30000000 > /proc/self/timerslack_ns; } 2>/dev/null';
-/** As services do it (`applyScheduling`): a woken nats-server does not interrupt those whose messages it carries. */
+/** As services do it (`scheduled`): a woken nats-server does not interrupt those whose messages it carries. */
 const BATCH = 'chrt --batch --pid 0 $$ >/dev/null 2>&1';
 
 /** The shell's line that becomes nats-server, with the settings of Linux that only a process can make for itself. */

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import type { Env } from '../context.ts';
-import { type ServiceRole, serviceEnv } from '../service-env.ts';
 import type { UpOptions } from './options.ts';
 import type { WorkerOptions } from './pools.ts';
+import { type ServiceRole, serviceEnv } from './service-env.ts';
 
 /** One process to start. */
 export interface ProcessSpec {

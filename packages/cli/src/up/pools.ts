@@ -1,7 +1,7 @@
 import { PROFILE_NAMES } from '@busbar/mocker';
 import { limit } from '@busbar/protocol';
 import type { Env } from '../context.ts';
-import { count } from '../terminal.ts';
+import { count } from '../terminal/terminal.ts';
 import { type Given, given, type UpFlags, written } from './flags.ts';
 import { httpUrl, integer, oneOf, perWorker, speed, usage } from './values.ts';
 

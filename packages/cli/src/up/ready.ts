@@ -1,17 +1,17 @@
 import { messageOf } from '@busbar/base';
 import type { Bus } from '@busbar/bus';
 import type { Instance } from '@busbar/protocol';
-import { readInstances } from '../cluster.ts';
+import { readInstances } from '../clients/cluster.ts';
+import { chatOnce } from '../clients/http.ts';
 import type { Env } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { chatOnce } from '../http.ts';
-import type { Phases } from '../phases.ts';
-import { type StackProcess, stackUrl } from '../state.ts';
-import { count, seconds } from '../terminal.ts';
+import type { Stack } from '../stack/stack.ts';
+import { type StackProcess, stackUrl } from '../stack/state.ts';
+import type { Phases } from '../terminal/phases.ts';
+import { count, seconds } from '../terminal/terminal.ts';
 import { until } from '../wait.ts';
 import { VLLM_START_SECONDS } from './flags.ts';
 import type { UpOptions } from './options.ts';
-import type { Stack } from './stack.ts';
 import { StartProgress } from './start-progress.ts';
 
 /** From the first process to the first answer. Loading the tokenizer of a large model is most of it. */

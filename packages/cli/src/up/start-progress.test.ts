@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { test } from 'node:test';
-import { Phases } from '../phases.ts';
+import { Phases } from '../terminal/phases.ts';
 import { fakeContext } from '../testing.ts';
 import { StartProgress } from './start-progress.ts';
 

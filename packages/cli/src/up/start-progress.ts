@@ -1,7 +1,7 @@
 import type { Instance } from '@busbar/protocol';
-import { readinessSchema } from '../admin-pages.ts';
-import { getJson } from '../http.ts';
-import type { Phases } from '../phases.ts';
+import { readinessSchema } from '../clients/admin-pages.ts';
+import { getJson } from '../clients/http.ts';
+import type { Phases } from '../terminal/phases.ts';
 
 /** A process that starts is asked this often what it is at; a child of it writes some lines a second at most. */
 const ASK_EVERY_MS = 500;

@@ -3,8 +3,8 @@ import { join, resolve } from 'node:path';
 import { limit } from '@busbar/protocol';
 import { z } from 'zod';
 import { CliError } from '../errors.ts';
-import { nearest } from '../nearest.ts';
-import { count } from '../terminal.ts';
+import { nearest } from '../terminal/nearest.ts';
+import { count } from '../terminal/terminal.ts';
 import type { Given } from './flags.ts';
 
 /** Throws CLI_USAGE with this sentence. */

@@ -1,7 +1,7 @@
-import type { Booking } from '../booking.ts';
-import type { BookingLedger } from '../booking-ledger.ts';
+import type { Booking } from '../bookings/booking.ts';
+import type { BookingLedger } from '../bookings/booking-ledger.ts';
 import type { RouterEffect } from '../types.ts';
-import type { WorkerRow } from '../worker-row.ts';
+import type { WorkerRow } from '../workers/worker-row.ts';
 import type { PairTable } from './pair-table.ts';
 
 /** The prefill leg is named after the decode leg, so that every router knows that the two belong together. */

@@ -129,21 +129,18 @@ suite('the rate of a link', () => {
     bench.link('p1', 'd1', { transfers: 5, failures: 3 });
     assert.equal(codeOf(bench.ask(chain('a', 9))), 'split', 'old failures are no news');
     bench.link('p1', 'd1', { transfers: 5, failures: 4, lastFailure: 'connection refused' });
-    assert.equal(bench.pair('p1', 'd1').suspectUntilMs, 5_000);
+    assert.equal(bench.pair('p1', 'd1').suspectForMs, 5_000);
     const whole = bench.ask(chain('a', 9));
     assert.equal(codeOf(whole), 'whole');
     assert.match(splitOf(whole).reason, /; a transfer failed just now: connection refused$/);
     bench.pass(5_000, ['d1', 'p1']);
     assert.equal(codeOf(bench.ask(chain('a', 9))), 'split');
     bench.link('p1', 'd1', { transfers: 5, failures: 5 });
-    assert.equal(bench.pair('p1', 'd1').suspectUntilMs, 15_000);
+    assert.equal(bench.pair('p1', 'd1').suspectForMs, 10_000);
     bench.link('p1', 'd1', { transfers: 6, failures: 5 });
-    assert.equal(bench.pair('p1', 'd1').suspectUntilMs, undefined);
+    assert.equal(bench.pair('p1', 'd1').suspectForMs, undefined);
     bench.link('p1', 'd1', { transfers: 0, failures: 1 });
-    assert.ok(
-      bench.pair('p1', 'd1').suspectUntilMs !== undefined,
-      'a restarted worker counts anew',
-    );
+    assert.ok(bench.pair('p1', 'd1').suspectForMs !== undefined, 'a restarted worker counts anew');
   });
 
   test('a suspicion grows within bounds', () => {

@@ -1,6 +1,6 @@
 import { assert } from '@busbar/base';
 import type { PairView, RouterEffect } from '../types.ts';
-import type { WorkerRow } from '../worker-row.ts';
+import type { WorkerRow } from '../workers/worker-row.ts';
 import type { Link } from './link.ts';
 import type { LinkTable } from './link-table.ts';
 import { pairRefusal } from './pair-refusal.ts';
@@ -143,7 +143,7 @@ function viewOf(prefill: WorkerRow, decode: WorkerRow, link: Link, nowMs: number
     source: link.source,
     isStale: link.isStale(nowMs),
     isProven: link.isProven,
-    ...(suspicion.isOpen(nowMs) ? { suspectUntilMs: suspicion.untilMs } : undefined),
+    ...(suspicion.isOpen(nowMs) ? { suspectForMs: suspicion.untilMs - nowMs } : undefined),
     transfers: record?.transfers ?? 0,
     failures: record?.failures ?? 0,
     ...(record?.lastFailure === undefined ? undefined : { lastFailure: record.lastFailure }),

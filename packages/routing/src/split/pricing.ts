@@ -1,5 +1,5 @@
-import type { Candidates, Placement } from '../candidates.ts';
-import type { Profile } from '../terms.ts';
+import type { Candidates, Placement } from '../placement/candidates.ts';
+import type { Profile } from '../placement/terms.ts';
 
 /** The terms of a profile for a set of candidates, each in milliseconds. Reused for every decision. */
 export class Pricing {

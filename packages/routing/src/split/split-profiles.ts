@@ -1,5 +1,5 @@
-import { evictionPrice } from '../eviction-price.ts';
-import { LATER_TERMS, PREDICTIVE_PROFILE } from '../profiles.ts';
+import { evictionPrice } from '../placement/eviction-price.ts';
+import { LATER_TERMS, PREDICTIVE_PROFILE } from '../placement/profiles.ts';
 import {
   baseStep,
   decodeInterference,
@@ -9,7 +9,7 @@ import {
   seatWait,
   type Term,
   tierLoad,
-} from '../terms.ts';
+} from '../placement/terms.ts';
 
 /**
  * What a millisecond by which tokens of others come later counts against one of the request's own. The aim is the mean delay over all

@@ -91,15 +91,6 @@ export class SplitBench extends Bench {
     return found;
   }
 
-  /** Requests, prefill tokens and bytes that are booked anywhere. */
-  booked(): number {
-    let sum = 0;
-    for (const view of this.core.workers(this.nowMs))
-      sum += view.bookedRequests + view.bookedPrefillTokens;
-    for (const { bookedBytes } of this.core.pairs(this.nowMs)) sum += bookedBytes;
-    return sum;
-  }
-
   /** The prefill leg of a placement as a placement, for `first` and `end`. */
   legOf({ prefill, ...rest }: Placed): Placed {
     if (prefill === undefined) throw new Error('the request was not split');

@@ -1,11 +1,11 @@
 import type { Rng } from '@busbar/base';
 import type { RouteRequest } from '@busbar/protocol';
-import { Candidates, type Placement } from '../candidates.ts';
-import { cheapest } from '../decision-record.ts';
-import type { Refusal } from '../filter.ts';
-import { TIE_RATIO } from '../policy.ts';
+import { Candidates, type Placement } from '../placement/candidates.ts';
+import { cheapest } from '../placement/decision-record.ts';
+import type { Refusal } from '../placement/filter.ts';
+import { TIE_RATIO } from '../placement/policy.ts';
 import type { Disaggregation, SplitCause, SplitRecord } from '../types.ts';
-import type { WorkerTable } from '../worker-table.ts';
+import type { WorkerTable } from '../workers/worker-table.ts';
 import { type FinderParts, type Offer, PairFinder } from './pair-finder.ts';
 import { Pricing } from './pricing.ts';
 import { LOCAL_PROFILE } from './split-profiles.ts';

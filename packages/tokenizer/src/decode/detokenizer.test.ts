@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import fc from 'fast-check';
 import { loadTokenizer, type Tokenizer } from '../index.ts';
-import { byteFallbackModel, withModel } from '../test-models.ts';
+import { byteFallbackModel, withModel } from '../models.testing.ts';
 
 let tokenizer: Tokenizer;
 before(async () => {

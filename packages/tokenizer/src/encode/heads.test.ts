@@ -14,7 +14,7 @@ import {
   OWN_MODEL,
   wholePieceModel,
   withModel,
-} from '../test-models.ts';
+} from '../models.testing.ts';
 import { readModelFiles } from '../thread/model-files.ts';
 import { headsFault, randomProse, randomSibling } from './heads-fault.ts';
 import { SegmentEncoder } from './segment-encoder.ts';

@@ -3,14 +3,14 @@ import { test } from 'node:test';
 import { createRng } from '@busbar/base';
 import { HfEncoder } from '../huggingface/hf-encoder.ts';
 import { loadTokenizer } from '../load-tokenizer.ts';
-import type { Tokenizer } from '../port.ts';
 import {
   NO_OTHER_MODEL,
   OTHER_MODEL,
   OWN_MODEL,
   wholePieceModel,
   withModel,
-} from '../test-models.ts';
+} from '../models.testing.ts';
+import type { Tokenizer } from '../port.ts';
 import { readModelFiles } from '../thread/model-files.ts';
 import { randomText } from './self-check.ts';
 

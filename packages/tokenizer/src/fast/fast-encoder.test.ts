@@ -3,7 +3,7 @@ import { threadCpuUsage } from 'node:process';
 import { before, test } from 'node:test';
 import { HfEncoder } from '../huggingface/hf-encoder.ts';
 import { IdBuffer } from '../id-buffer.ts';
-import { OWN_MODEL } from '../test-models.ts';
+import { OWN_MODEL } from '../models.testing.ts';
 import { readModelFiles } from '../thread/model-files.ts';
 import { buildFastModel } from './build-fast-model.ts';
 import { FastEncoder } from './fast-encoder.ts';

@@ -1,6 +1,6 @@
 import type { Clock } from '@busbar/base';
 import type { Bucket } from '@busbar/bus';
-import { decodeInstance, type Instance, type WorkerInfo } from '@busbar/protocol';
+import { decodeInstance, type Instance, isProcessId, type WorkerInfo } from '@busbar/protocol';
 import { type LeaseProblemListener, LeaseWatch, type LeaveReason } from '@busbar/service';
 
 export interface InstanceListener {
@@ -17,6 +17,8 @@ const ROLES = ['decode', 'prefill', 'router'];
 export class Instances {
   /** Routers that hold a lease, ready or about to be. */
   routers = 0;
+  /** Ids of the routers that take requests. */
+  readyRouters: readonly string[] = [];
   readonly #leases: LeaseWatch<Instance>;
   /** When the last worker of a model left, by model; only of those that had drained. */
   readonly #retiredAtMs = new Map<string, number>();
@@ -87,31 +89,33 @@ export class Instances {
     return atMs === undefined ? undefined : this.#clock.monotonicMs() - atMs;
   }
 
-  readyRouters(): number {
-    let count = 0;
-    for (const instance of this.#leases.values()) {
-      if (instance.role === 'router' && instance.state === 'ready') count++;
-    }
-    return count;
-  }
-
   #onArrived(instance: Instance): void {
     if (instance.role === 'router') this.routers++;
     this.#onTold(instance);
   }
 
   #onTold(instance: Instance): void {
+    if (instance.role === 'router') this.#listRouters();
     if (isDecode(instance)) this.#retiredAtMs.delete(instance.worker.model);
   }
 
   #onLeft(last: Instance, reason: LeaveReason): void {
-    if (last.role === 'router') this.routers--;
+    if (last.role === 'router') {
+      this.routers--;
+      this.#listRouters();
+    }
     if (reason === 'replaced') {
       if (last.worker !== undefined) this.#listener.workerRestarted(last.id);
       return;
     }
     if (last.worker !== undefined) this.#listener.workerGone(last.id);
     if (isDecode(last) && last.state === 'draining') this.#retire(last.worker.model);
+  }
+
+  #listRouters(): void {
+    this.readyRouters = [...this.#leases.values()]
+      .filter(({ role, state, id }) => role === 'router' && state === 'ready' && isProcessId(id))
+      .map(({ id }) => id);
   }
 
   #retire(model: string): void {

@@ -9,7 +9,7 @@ export function unknownModel(name: string): Problem {
   return invalid(message, 'model', 'model_not_found', 404);
 }
 
-/** 503: the name is known, and `reason` says what is missing to answer for it. */
+/** 503: the name is known or may become so, and `reason` says what is missing to answer for it. */
 export function unavailableModel(name: string, reason: string): Problem {
   const message = `The model "${shown(name)}" cannot answer now: ${reason}.`;
   return { ...problemOf(new FrontendError('FRONTEND_MODEL_UNAVAILABLE', message)), param: 'model' };

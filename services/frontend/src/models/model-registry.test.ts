@@ -15,6 +15,8 @@ test('a model whose last worker drained is known for ten minutes, then it never 
   const load = (): Promise<typeof byteTokenizer> => Promise.resolve(byteTokenizer);
   const registry = new ModelRegistry({ instances, load, threads: 0, log: context.log });
   try {
+    const early = registry.lookup('m');
+    assert.equal(early.kind === 'unavailable' && early.reason, 'no worker has announced a model');
     await stack.putModel('m');
     await stack.putInstance('router', 'router-1');
     await stack.putInstance('decode', 'decode-1', 'm', { loras: ['sql'] });

@@ -12,6 +12,7 @@ import {
 } from './model-loader.ts';
 
 const MAX_MODELS = 1_024;
+const NOTHING_ANNOUNCED = 'no worker has announced a model';
 /** A model whose last worker left in good order is known for so long: a rollout is shorter, a retirement is not. */
 const RETIRED_MS = 600_000;
 
@@ -31,7 +32,7 @@ export interface FoundModel {
 
 export type Lookup =
   | ({ kind: 'ready' } & FoundModel)
-  /** The name is known but nobody can answer for it now. */
+  /** The name is known, or no name is yet, and nobody can answer for it now. */
   | { kind: 'unavailable'; reason: string }
   | { kind: 'unknown' };
 
@@ -76,7 +77,10 @@ export class ModelRegistry {
       if (found.kind === 'ready') return found;
       first ??= found;
     }
-    return first ?? { kind: 'unknown' };
+    if (first !== undefined) return first;
+    // While the stack has no model at all, every name may be one of those that still start.
+    if (this.#models.size === 0) return { kind: 'unavailable', reason: NOTHING_ANNOUNCED };
+    return { kind: 'unknown' };
   }
 
   /** Models that can answer now, oldest first. */
@@ -108,7 +112,7 @@ export class ModelRegistry {
       const reason = this.#whyNot(name, known);
       if (reason !== undefined) faults.push(`model "${name}": ${reason}`);
     }
-    if (this.#models.size === 0) faults.push('no worker has announced a model');
+    if (this.#models.size === 0) faults.push(NOTHING_ANNOUNCED);
     return faults;
   }
 
@@ -132,7 +136,7 @@ export class ModelRegistry {
     if (known.fault !== undefined) return known.fault;
     if (known.served === undefined) return 'its tokenizer is being loaded';
     if (this.#instances.readyWorkers(name, lora) === 0) return 'no worker is ready';
-    if (this.#instances.readyRouters() === 0) return 'no router is ready';
+    if (this.#instances.readyRouters.length === 0) return 'no router is ready';
     return undefined;
   }
 

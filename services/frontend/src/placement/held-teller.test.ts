@@ -90,6 +90,7 @@ test('an ask without an answer is told, and repeated under another number; a lat
     subjects: SUBJECTS,
     frontendId: 'f1',
     hasWorkers: () => true,
+    readyRouters: () => [],
     giveBack: (_, { decisionId }) => given.push(decisionId),
     holdings,
     onGivenUp,

@@ -20,28 +20,34 @@ const LAG_MS = 1_000;
 const LAG_RETRY_MS = 50;
 /** The answer may be on its way when the router's own deadline has passed. */
 const REPLY_SLACK_MS = 250;
-/** Routers that died with the question are replaced by asking once more. */
+/** Routers that died or hang with the question are replaced by asking once more. */
 const ASKS = 2;
 const REQUEST_HEADER_BYTES = 16_384;
 
 type RouteRejection = Extract<RouteReply, { kind: 'reject' }>;
 
-/** Asks a router where a candidate goes. */
+/**
+ * Asks a router where a candidate goes: those with a lease by name and in turn, so that one that hangs is asked until its lease is gone
+ * and no longer. Members of a queue group would get their share as long as they are connected.
+ */
 export class PlacementClient {
   readonly #bus: Bus;
   readonly #subjects: Subjects;
   readonly #frontendId: string;
   /** Whether a worker of the model is known to be ready here. */
   readonly #hasWorkers: (model: string, lora: string | undefined) => boolean;
+  readonly #readyRouters: () => readonly string[];
   readonly #giveBack: (model: string, place: Place) => void;
   readonly #holdings: DecisionHoldings;
   readonly #onGivenUp: () => void;
+  #turn = 0;
 
   constructor(options: {
     bus: Bus;
     subjects: Subjects;
     frontendId: string;
     hasWorkers: (model: string, lora: string | undefined) => boolean;
+    readyRouters: () => readonly string[];
     /** Called with a decision that came when nobody waited for it any more; it is a booking all the same. */
     giveBack: (model: string, place: Place) => void;
     holdings: DecisionHoldings;
@@ -52,6 +58,7 @@ export class PlacementClient {
     this.#subjects = options.subjects;
     this.#frontendId = options.frontendId;
     this.#hasWorkers = options.hasWorkers;
+    this.#readyRouters = options.readyRouters;
     this.#giveBack = options.giveBack;
     this.#holdings = options.holdings;
     this.#onGivenUp = options.onGivenUp;
@@ -117,9 +124,10 @@ export class PlacementClient {
       ...(traceparent === undefined ? {} : { traceparent }),
     };
     const hashes = fitting(prompt.hashes);
+    let router = this.#nextRouter();
     for (let ask = 1; ; ask++) {
       try {
-        return await this.#askOnce(fields, hashes);
+        return await this.#askAny(fields, hashes, router);
       } catch (error) {
         if (!(error instanceof BusError)) throw error;
         if (error.code === 'BUS_NO_RESPONDERS') {
@@ -129,23 +137,48 @@ export class PlacementClient {
         if (ask === ASKS) {
           throw new FrontendError('FRONTEND_ROUTER_SILENT', error.message, { cause: error });
         }
+        router = this.#nextRouter(router);
       }
     }
   }
 
+  /** The router whose turn it is; another one than `silent` where there is one. Undefined when none holds a lease. */
+  #nextRouter(silent?: string): string | undefined {
+    const routers = this.#readyRouters();
+    const next = (): string | undefined => routers[this.#turn++ % routers.length];
+    const router = next();
+    return router === silent ? next() : router;
+  }
+
+  /** Any router when the named one is gone: its lease lives a little longer. */
+  async #askAny(
+    fields: RouteRequest,
+    hashes: HashWords,
+    router: string | undefined,
+  ): Promise<RouteReply> {
+    const anyone = this.#subjects.route(fields.model);
+    if (router === undefined) return this.#askOnce(anyone, fields, hashes);
+    try {
+      return await this.#askOnce(this.#subjects.routeTo(router), fields, hashes);
+    } catch (error) {
+      if (!(error instanceof BusError) || error.code !== 'BUS_NO_RESPONDERS') throw error;
+      return this.#askOnce(anyone, fields, hashes);
+    }
+  }
+
   /** A placement in the answer is held when this resolves; one that comes later is given back. */
-  async #askOnce(fields: RouteRequest, hashes: HashWords): Promise<RouteReply> {
-    const { model, deadlineMs } = fields;
+  async #askOnce(subject: string, fields: RouteRequest, hashes: HashWords): Promise<RouteReply> {
+    const { deadlineMs } = fields;
     const ask = this.#holdings.ask();
     try {
       const message = await this.#bus.request(
-        this.#subjects.route(model),
+        subject,
         encodeRouteRequest({ ...fields, ask }, hashes),
         {
           timeoutMs: deadlineMs + REPLY_SLACK_MS,
           onLate: ({ data }: BusMessage): void => {
             const late = decodeRouteReply(data);
-            if (late.kind === 'place') this.#giveBack(model, late);
+            if (late.kind === 'place') this.#giveBack(fields.model, late);
           },
         },
       );

@@ -22,7 +22,7 @@ interface Rank {
   done: Promise<void>;
 }
 
-/** See `CreateKvEvents`. */
+/** Loads the native module `zeromq` upon `open`, not before. */
 export function createKvEvents(options: KvEventsOptions): KvEvents {
   return new KvEventsListener(options);
 }

@@ -99,6 +99,3 @@ export interface KvEvents {
   statistics(): KvEventsStatistics;
   close(): Promise<void>;
 }
-
-/** The one constructor; `./index.ts` exports it as `createKvEvents`. Loads the native module `zeromq` upon `open`, not before. */
-export type CreateKvEvents = (options: KvEventsOptions) => KvEvents;
