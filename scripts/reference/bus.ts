@@ -14,7 +14,10 @@ export function busPage(): Page {
   const subjects = createSubjects(NAMESPACE);
   const rows = Object.entries(subjects)
     .filter(([name]) => !name.endsWith('All') && name !== 'tokensTo')
-    .map(([name, build]) => [code(subjectName(name, build)), docOf(source, 'Subjects', name)]);
+    .map(([name, build]) => [
+      code(subjectName(source, name, build)),
+      docOf(source, 'Subjects', name),
+    ]);
   const buckets = Object.entries(bucketNames(NAMESPACE)).map(([name, bucket]) => [
     code(bucket),
     docOf(source, 'BucketNames', name),
@@ -39,20 +42,21 @@ export function busPage(): Page {
 }
 
 /** The subject with what varies in angle brackets. */
-function subjectName(name: string, build: unknown): string {
+function subjectName(source: string, name: string, build: unknown): string {
   if (typeof build === 'string') return build.replace('*', '<worker>');
   if (typeof build !== 'function') throw new Error(`${name} builds no subject`);
-  const holes =
-    name === 'event' ? ['kind'] : name === 'tokens' ? ['frontend', 'worker'] : [holeOf(name)];
+  const holes = holesOf(source, name);
   const stand = holes.map((_, i) => `x${i}`);
   let subject = String(Reflect.apply(build, undefined, stand));
   for (const [i, hole] of holes.entries()) subject = subject.replace(`x${i}`, `<${hole}>`);
   return subject;
 }
 
-function holeOf(name: string): string {
-  if (name === 'route' || name === 'life') return 'model';
-  return 'worker';
+/** What its parameters are called: `held(frontendId: string)` has a frontend. */
+function holesOf(source: string, name: string): string[] {
+  const parameters = new RegExp(`^  ${name}\\(([^)]+)\\): string;`, 'm').exec(source)?.[1];
+  if (parameters === undefined) throw new Error(`${name} of Subjects has no parameters`);
+  return parameters.split(', ').map((parameter) => parameter.replace(/(?:Id)?: .*/, ''));
 }
 
 function docOf(source: string, type: string, member: string): string {

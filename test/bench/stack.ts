@@ -23,8 +23,19 @@ export interface Stack {
   down(): Promise<void>;
 }
 
+/** Stacks that run: they are detached, so that an interrupted benchmark has to end them itself. */
+const running = new Set<() => Promise<void>>();
+let isInterrupted = false;
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => {
+    isInterrupted = true;
+    void Promise.allSettled([...running].map((down) => down())).then(() => process.exit(1));
+  });
+}
+
 /** Starts a stack of its own with `busbar up --detach` and these further flags. */
 export async function startStack(flags: readonly string[]): Promise<Stack> {
+  if (isInterrupted) throw new Error('interrupted');
   const port = await freePort();
   const stateDir = await mkdtemp(join(tmpdir(), 'busbar-bench-'));
   const namespace = `bench-${port}`;
@@ -43,8 +54,20 @@ export async function startStack(flags: readonly string[]): Promise<Stack> {
       return { stdout: `${failed.stdout ?? ''}${failed.stderr ?? ''}`, code: failed.code ?? 1 };
     }
   };
+  let end: Promise<void> | undefined;
+  const down = (): Promise<void> => {
+    end ??= busbar('down').then(() => {
+      running.delete(down);
+      return rm(stateDir, { recursive: true, force: true });
+    });
+    return end;
+  };
+  running.add(down);
   const up = await busbar('up', '--detach', '--port', String(port), ...flags);
-  if (up.code !== 0) throw new Error(`busbar up failed:\n${up.stdout}`);
+  if (up.code !== 0) {
+    await down();
+    throw new Error(`busbar up failed:\n${up.stdout}`);
+  }
   const ps = await busbar('ps', '--json');
   const { processes } = JSON.parse(ps.stdout) as { processes: StackProcess[] };
   return {
@@ -52,9 +75,6 @@ export async function startStack(flags: readonly string[]): Promise<Stack> {
     processes,
     pids: (...roles) => processes.filter((p) => roles.includes(p.role)).map((p) => p.pid),
     busbar,
-    down: async () => {
-      await busbar('down');
-      await rm(stateDir, { recursive: true, force: true });
-    },
+    down,
   };
 }

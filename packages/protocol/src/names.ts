@@ -57,7 +57,7 @@ export type EventKind = (typeof EVENT_KINDS)[number];
 
 /** Every subject of one namespace. Nothing else in the project writes a subject as a literal. */
 export interface Subjects {
-  /** Request/reply, queue group `ROUTER_QUEUE`: frontend asks any router of `model` for a placement. */
+  /** Request/reply, queue group `router`: frontend asks any router of `model` for a placement. */
   route(model: string): string;
   routeAll: string;
   /** The same of one router by its name. Frontends use it, so that a router that hangs gets nothing once its lease is gone. */

@@ -27,6 +27,15 @@ test('json lines carry base fields, level name and child fields', () => {
   });
 });
 
+test('a line cannot name its process anew: JSON would have the field twice', () => {
+  const log = createLogger({ level: 'silent', format: 'json', base: { role: 'router', id: 'r' } });
+  // @ts-expect-error
+  log.info({ role: 'decode', model: 'm' }, 'worker joined');
+  // @ts-expect-error
+  log.child({ id: 'decode-1' }).warn({ message: 'x' }, 'worker left');
+  log.info({ workerId: 'decode-1', workerRole: 'decode' }, 'worker joined');
+});
+
 test('pretty lines are one line for a person, with the stack of an error below', () => {
   const lines: string[] = [];
   const log = createLogger({

@@ -1,7 +1,5 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
-
-/** Coarse on purpose: each sample wakes an idle process. */
-const LOOP_SAMPLE_MS = 500;
+import { NO_SAMPLES_MS, observeLoopLag } from './loop-lag.ts';
 
 /**
  * A registry of one process: every metric carries `role` and `id`, and the process's own figures are in it (CPU, resident
@@ -10,6 +8,7 @@ const LOOP_SAMPLE_MS = 500;
 export function createRegistry(labels: { role: string; id: string }): Registry {
   const registry = new Registry();
   registry.setDefaultLabels(labels);
-  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LOOP_SAMPLE_MS });
+  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: NO_SAMPLES_MS });
+  observeLoopLag(registry);
   return registry;
 }

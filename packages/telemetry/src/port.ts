@@ -1,10 +1,20 @@
+/** Fields of one line. Those that every line has cannot be given: JSON would have them twice, and readers take the last. */
+export interface LogFields {
+  readonly [field: string]: unknown;
+  readonly role?: never;
+  readonly id?: never;
+  readonly level?: never;
+  readonly time?: never;
+  readonly message?: never;
+}
+
 /** Structured log: fields first, then a sentence. Values of unbounded user input are cut before they come here. */
 export interface Logger {
-  debug(fields: object, message: string): void;
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-  error(fields: object, message: string): void;
-  child(fields: object): Logger;
+  debug(fields: LogFields, message: string): void;
+  info(fields: LogFields, message: string): void;
+  warn(fields: LogFields, message: string): void;
+  error(fields: LogFields, message: string): void;
+  child(fields: LogFields): Logger;
 }
 
 /** One finished stage of a request, recorded only when an OTLP endpoint is configured. */

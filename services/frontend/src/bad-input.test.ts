@@ -48,7 +48,8 @@ test('every mistake gets the envelope, the right status and reaches no router', 
     const headers = { 'content-type': `application/json; charset=${charset}` };
     await refusal(await stack.post('{', { headers }), status);
   }
-  await refusal(await fetch(`${stack.url}/v1/nope`), 404);
+  const nowhere = await refusal(await fetch(`${stack.url}/chat/completions`), 404);
+  assert.match(nowhere.message, /no such path.*\/v1\/chat\/completions, /);
   const method = await fetch(`${stack.url}/v1/chat/completions`);
   assert.equal(method.headers.get('allow'), 'POST');
   await refusal(method, 405);

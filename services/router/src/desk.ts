@@ -130,7 +130,7 @@ export class Desk {
 
   onWorkerJoined(workerId: string, epoch: number, info: WorkerInfo): void {
     this.#context.log.info(
-      { workerId, role: info.role, model: info.model, kvBlocks: info.kvBlocks },
+      { workerId, workerRole: info.role, model: info.model, kvBlocks: info.kvBlocks },
       'worker joined',
     );
     const nowMs = this.#now();

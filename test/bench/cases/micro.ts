@@ -6,6 +6,15 @@ import type { BenchContext } from '../run.ts';
 
 const run = promisify(execFile);
 
+/** One line of a benchmark. */
+interface Figure {
+  name: string;
+  unit: string;
+  min: number;
+  median: number;
+  runs: number;
+}
+
 /** Every benchmark of one core, each in a process of its own; they print one JSON line a figure. */
 export async function benchMicro(context: BenchContext): Promise<unknown> {
   const folder = join(import.meta.dirname, '../micro');
@@ -18,8 +27,11 @@ export async function benchMicro(context: BenchContext): Promise<unknown> {
       timeout: 300_000,
     });
     for (const line of stdout.split('\n').filter((text) => text.startsWith('{'))) {
-      figures.push({ file, ...(JSON.parse(line) as object) });
-      context.say(`${file.replace('.bench.ts', '')}: ${line}`);
+      const figure = JSON.parse(line) as Figure;
+      figures.push({ file, ...figure });
+      const spread = figure.runs > 1 ? ` (lowest of ${figure.runs}: ${figure.min})` : '';
+      const name = `${file.replace('.bench.ts', '')}: ${figure.name}`;
+      context.say(`${name}: ${figure.median} ${figure.unit}${spread}`);
     }
   }
   return figures;

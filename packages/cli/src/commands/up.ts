@@ -147,9 +147,11 @@ function newState(context: CliContext, options: UpOptions, namespace: string): S
       `BUSBAR_DRAIN_MS takes a whole number of milliseconds, not "${drainText}"`,
     );
   }
+  const starter = markOf(process.pid);
   return {
     version: 1,
     namespace,
+    ...(starter === undefined ? {} : { starter }),
     host: options.host,
     port: options.port,
     model: options.model ?? '',

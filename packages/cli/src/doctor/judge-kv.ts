@@ -48,6 +48,10 @@ function batches(number: number): string {
   return number === 1 ? '1 batch' : `${count(number)} batches`;
 }
 
+function blocks(number: number): string {
+  return number === 1 ? '1 block' : `${count(number)} blocks`;
+}
+
 /** Why nothing can be heard from this worker; undefined when it speaks. */
 function silence(
   facts: Facts,
@@ -61,10 +65,10 @@ function silence(
   const heard = facts.heardBatches.get(instance.id) ?? 0;
   // Some engines count what a request stored at its end, so that of one that ran before the probe may have been told before.
   if (grown > 0 && heard === 0 && load.running === 0) {
-    return `it stored ${count(grown)} blocks during the probe and sent no event`;
+    return `it stored ${blocks(grown)} during the probe and sent no event`;
   }
   if (heard === 0 && load.storedBlocksTotal > 0 && load.kvSequence === 0) {
-    return `it stored ${count(load.storedBlocksTotal)} blocks and never sent an event`;
+    return `it stored ${blocks(load.storedBlocksTotal)} and never sent an event`;
   }
   return undefined;
 }
@@ -91,7 +95,7 @@ function blindRouters(facts: Facts, workerId: string): string | undefined {
 
 function indexed(facts: Facts, workerId: string): string {
   const seen = seenBy(facts, workerId).map(
-    ([routerId, worker]) => `${count(worker.indexedBlocks)} blocks known to ${routerId}`,
+    ([routerId, worker]) => `${blocks(worker.indexedBlocks)} known to ${routerId}`,
   );
   return seen.length === 0 ? 'no router told what it knows' : seen.join(', ');
 }

@@ -37,6 +37,21 @@ test('a healthy stack passes every check', () => {
   );
 });
 
+test('one block and one batch are told in the singular', () => {
+  const loads = new Map([['d', { ...load, kvSequence: 1 }]]);
+  const { cluster } = facts();
+  const findings = judge(
+    facts({
+      cluster: cluster && { ...cluster, loads },
+      heardBatches: new Map(),
+      storedAfter: new Map(),
+      routerWorkers: new Map([['r', [{ ...seen, indexedBlocks: 1 }]]]),
+    }),
+  );
+  const { detail } = findings.find(({ group }) => group === 'KV events') ?? {};
+  assert.match(detail ?? '', /; 1 batch since its start; 1 block known to r$/);
+});
+
 test('no NATS, an old one, one without JetStream, one with small payloads', () => {
   const nats = facts().nats;
   assert.ok(!('error' in nats));

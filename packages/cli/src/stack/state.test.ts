@@ -77,6 +77,15 @@ test('a stack that lives refuses a second one; what a dead one left is cleared',
   assert.equal(existsSync(stateFile(folder)), true);
 });
 
+test('a start that has no process yet holds the folder while it lives', () => {
+  writeState(folder, { ...state([]), starter: { ...alive } });
+  assert.throws(() => checkNoStack(folder), /is being started \(namespace ns, pid/);
+  assert.equal(existsSync(stateFile(folder)), true);
+  writeState(folder, { ...state([]), starter: { ...reused } });
+  checkNoStack(folder);
+  assert.equal(existsSync(stateFile(folder)), false);
+});
+
 test('of two starts at once, one gets the folder', () => {
   const inner = join(folder, 'new');
   claimState(inner, state());

@@ -49,6 +49,8 @@ const stateSchema = z.object({
   disaggregation: z.object({ mode: z.string(), isStrict: z.boolean() }).optional(),
   natsUrl: z.string(),
   drainMs: z.int().min(0),
+  /** The `busbar up` that takes the folder: before it has started a process, nothing else tells that the stack lives. */
+  starter: z.object({ pid: z.int().min(1), startMark: z.string() }).optional(),
   /** Set by `down`, so that a supervisor does not take the ends of its processes for crashes. */
   isStopping: z.boolean(),
   processes: z.array(processSchema),

@@ -3,15 +3,23 @@ import { dirname, join } from 'node:path';
 import { commandFor } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { isPortFree, portHolder } from '../host/ports.ts';
+import { isAlive } from '../host/process-table.ts';
 import { liveProcesses, readState, removeState, type StackState } from '../stack/state.ts';
 
-/** Throws CLI_STACK_RUNNING when a stack lives in this folder. What a dead one left is removed. */
+/** Throws CLI_STACK_RUNNING when a stack lives in this folder or is being started. What a dead one left is removed. */
 export function checkNoStack(stateDir: string): void {
   const state = readState(stateDir);
   if (state === undefined) return;
   const live = liveProcesses(state);
   const first = live.find((entry) => entry.role === 'supervisor') ?? live[0];
   if (first === undefined) {
+    const { starter } = state;
+    if (starter !== undefined && isAlive(starter)) {
+      throw new CliError(
+        'CLI_STACK_RUNNING',
+        `a stack is being started (namespace ${state.namespace}, pid ${starter.pid}, port ${state.port}): wait for it, or use --namespace and --port for a second one`,
+      );
+    }
     removeState(stateDir);
     return;
   }

@@ -20,18 +20,25 @@ export function parseMooncakeTrace(text: string): MooncakeRecord[] {
     if (line.trim() === '') return;
     const result = recordSchema.safeParse(jsonOf(line));
     if (!result.success) {
-      const reason = z.prettifyError(result.error);
+      const reason = reasonOf(result.error);
       throw new SimulatorError('SIMULATOR_BAD_TRACE', `line ${i + 1} of the trace: ${reason}`);
     }
     const { hash_ids: ids, input_length: tokens } = result.data;
     if (ids.length < Math.ceil(tokens / MOONCAKE_BLOCK_TOKENS)) {
-      const message = `line ${i + 1} of the trace: ${ids.length} hash ids for ${tokens} tokens`;
+      const message = `line ${i + 1} of the trace: ${ids.length} hash ids for ${tokens} tokens, one for each ${MOONCAKE_BLOCK_TOKENS} is needed`;
       throw new SimulatorError('SIMULATOR_BAD_TRACE', message);
     }
     records.push(result.data);
   });
   if (records.length === 0) throw new SimulatorError('SIMULATOR_BAD_TRACE', 'the trace is empty');
   return records.toSorted((a, b) => a.timestamp - b.timestamp);
+}
+
+/** The first fault in one sentence: a line of another format has them all. */
+function reasonOf(error: z.ZodError): string {
+  const { path, message } = error.issues[0] ?? { path: [], message: error.message };
+  if (path.length === 0) return 'no JSON object, and a Mooncake trace has one on each line';
+  return `${path.join('.')}: ${message}`;
 }
 
 function jsonOf(line: string): unknown {

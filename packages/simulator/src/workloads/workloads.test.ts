@@ -115,8 +115,14 @@ describe('a trace file', () => {
   });
 
   it('is refused with the number of the bad line', () => {
-    assert.throws(() => parseMooncakeTrace(`${lines[0]}\nnot json`), /line 2/);
-    assert.throws(() => parseMooncakeTrace(`${lines[0]}\n{"timestamp": 1}`), /line 2/);
+    assert.throws(
+      () => parseMooncakeTrace(`${lines[0]}\nnot json`),
+      /line 2 of the trace: no JSON object/,
+    );
+    assert.throws(
+      () => parseMooncakeTrace(`${lines[0]}\n{"timestamp": 1}`),
+      /line 2 of the trace: input_length: [^\n]*$/,
+    );
     const short = '{"timestamp": 0, "input_length": 1025, "output_length": 8, "hash_ids": [0, 1]}';
     assert.throws(() => parseMooncakeTrace(short), /2 hash ids for 1025 tokens/);
     assert.throws(() => parseMooncakeTrace('\n'), /empty/);

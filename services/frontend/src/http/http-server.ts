@@ -149,7 +149,11 @@ function findRoute(
     const rest = decodePath(path.slice(prefix.length));
     if (rest !== undefined) return () => handler(rest, response);
   }
-  sendProblem(response, invalid('There is no such path.', null, 'not_found', 404));
+  const known = Object.keys(routes.exact).join(', ');
+  sendProblem(
+    response,
+    invalid(`There is no such path. There are ${known}.`, null, 'not_found', 404),
+  );
   return undefined;
 }
 
