@@ -148,6 +148,7 @@ class Core implements RouterCore {
     }
     if (!wasAvailable) this.#table.hearTogether(nowMs, this.#config.loadSilenceMs);
     row.onLoad(load, nowMs);
+    this.#ledger.settle(row);
     this.#ingest.onLoad(row, load, nowMs, effects);
     const isIdle = load.running === 0 && load.waiting === 0;
     const hasFreed =
@@ -296,6 +297,7 @@ class Core implements RouterCore {
 
   #removeWorker(row: WorkerRow, nowMs: number): void {
     this.#ledger.removeWhere((booking) => booking.row === row, nowMs);
+    this.#ledger.settle(row);
     this.#pairs.onLeft(row);
     row.dispose();
     this.#table.remove(row);

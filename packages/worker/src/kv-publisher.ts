@@ -4,7 +4,7 @@ import type { WorkerMetrics } from './metrics.ts';
 
 /**
  * Running sequences fill a block here and there in nearly every step. A message for each would wake the bus and every
- * router, so they wait for the next heartbeat, and no longer than this; routers hold the blocks of a running request anyway.
+ * router, so they wait for the next heartbeat, and no longer than this; until then routers count on what a prefill left.
  */
 const GATHER_MS = 300;
 /** So many blocks of one sequence are a prefill, worth telling at once: the next request may look for them. */

@@ -24,8 +24,8 @@ export class BookingLedger {
   #newest: Booking | undefined;
 
   /**
-   * `predicted` holds the blocks of running prefills, which siblings may count on; `active`, when a policy wants it, those of
-   * all running requests.
+   * `predicted` holds the blocks of prefills that run or have just ended, which siblings may count on; `active`, when a policy wants it,
+   * those of all running requests.
    */
   constructor(columns: WorkerColumns, predicted: HeldBlocks, active?: HeldBlocks) {
     this.#columns = columns;
@@ -83,9 +83,22 @@ export class BookingLedger {
     return booking;
   }
 
-  /** The prefill is over: its tokens are no longer ahead of anybody. */
+  /**
+   * The prefill is over: its tokens are no longer ahead of anybody. Where events are what is believed, its blocks count as predicted until
+   * `settle`; elsewhere the router's own guess has them from now on.
+   */
   firstToken(booking: Booking, nowMs: number): void {
-    if (booking.isPrefilling) this.#endPrefill(booking, nowMs);
+    if (!booking.isPrefilling) return;
+    this.#endPrefill(booking, nowMs);
+    const { truth, untold } = booking.row;
+    if (truth.state !== 'events' || !truth.isConfirmed) this.#unpredict(booking);
+    else if (booking.isPredicted) untold.push(booking);
+  }
+
+  /** The worker has told by now, or never will, what the prefills that ended before left in its cache. */
+  settle({ untold }: WorkerRow): void {
+    for (const booking of untold) this.#unpredict(booking);
+    untold.length = 0;
   }
 
   /** Its KV will not come: whoever keeps the decode worker computes the prompt there. */
@@ -99,7 +112,10 @@ export class BookingLedger {
 
   remove(booking: Booking, nowMs: number): void {
     if (!this.#byId.delete(booking.decisionId)) return;
-    if (booking.isPrefilling) this.#endPrefill(booking, nowMs);
+    if (booking.isPrefilling) {
+      this.#endPrefill(booking, nowMs);
+      this.#unpredict(booking);
+    }
     const { slot } = booking.row;
     const { requests, freeSeats, freeTokens } = this.#columns;
     requests[slot]! -= 1;
@@ -136,6 +152,9 @@ export class BookingLedger {
         this.#unpredict(booking);
       }
     }
+    for (const booking of row.untold) {
+      if (booking.bookedMs <= beforeMs) this.#unpredict(booking);
+    }
   }
 
   /** Transfers that placed requests wait for. */
@@ -149,16 +168,16 @@ export class BookingLedger {
 
   /** Throws unless each row's load is the sum of its bookings and the lists hold each booking once. */
   checkInvariants(rows: Iterable<WorkerRow>): void {
-    checkBookings(this.#byId, this.#oldest, rows, this.#columns);
-    if (this.#byId.size === 0)
-      assert(this.#predicted.size === 0, 'blocks are held by bookings only');
+    const all = [...rows];
+    checkBookings(this.#byId, this.#oldest, all, this.#columns);
+    if (this.#byId.size > 0 || all.some(({ untold }) => untold.length > 0)) return;
+    assert(this.#predicted.size === 0, 'blocks are held by bookings only');
   }
 
   #endPrefill(booking: Booking, nowMs: number): void {
     this.#leave(booking, nowMs);
     booking.isPrefilling = false;
     booking.flight?.land();
-    this.#unpredict(booking);
   }
 
   #unpredict(booking: Booking): void {

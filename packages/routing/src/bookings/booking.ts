@@ -20,7 +20,7 @@ export interface Booking {
   readonly seenTokens: number;
   /** Output tokens expected of it. */
   readonly outputTokens: number;
-  /** Blocks from here on are held as predicted while the prefill lasts. */
+  /** Blocks from here on are held as predicted until the prefill has ended and the worker has told of them. */
   readonly predictedFrom: number;
   readonly bookedMs: number;
   /** The decode leg of a split request: its worker fetches the prompt's KV and computes nothing of it. */

@@ -23,6 +23,33 @@ suite('what a worker tells of its cache', () => {
     assert.equal(bench.place(A3).workerId, 'w2');
   });
 
+  test('may come with its next heartbeat: until then what it has just computed counts', () => {
+    const bench = new Bench();
+    for (const id of ['w1', 'w2', 'w3']) {
+      bench.join(id);
+      bench.kv(id, 1, [stored(chain(id, 2))]);
+      const known = bench.place(chain(id, 2), { workerId: id });
+      bench.first(known, 16);
+      bench.end(known);
+    }
+    const first = bench.place(A3);
+    bench.first(first);
+    bench.end(first);
+    assert.equal(bench.overlap(first.workerId, A3), 3, 'its events wait for company');
+    bench.load(first.workerId);
+    assert.equal(bench.overlap(first.workerId, A3), 0, 'a heartbeat came and no event');
+    const failed = bench.place(A3);
+    bench.end(failed, 'failed');
+    assert.equal(bench.overlap(failed.workerId, A3), 0, 'nothing was computed');
+    const last = bench.place(A3);
+    bench.first(last);
+    bench.end(last);
+    bench.run(bench.core.onWorkerLeft(last.workerId, bench.nowMs));
+    bench.join(last.workerId, {}, 2);
+    assert.equal(bench.overlap(last.workerId, A3), 0, 'another life has another cache');
+    bench.core.checkInvariants();
+  });
+
   test('may remove unknown blocks, twice, and from the middle of a chain', () => {
     const bench = new Bench();
     bench.join('w1');

@@ -1,5 +1,6 @@
 import type { KvIndex } from '@busbar/kv-index';
 import { TIERS, type Tier, type WorkerInfo, type WorkerLoad } from '@busbar/protocol';
+import type { Booking } from '../bookings/booking.ts';
 import { BookingLine } from '../bookings/booking-line.ts';
 import { ApproximateCache } from '../cache/approximate-cache.ts';
 import { TruthLedger } from '../cache/cache-truth.ts';
@@ -56,6 +57,8 @@ export class WorkerRow {
   /** Bookings without a first token: the engine works on the oldest prefill, and fetches all at once. The ledger owns the lines. */
   readonly prefills = new BookingLine();
   readonly fetches = new BookingLine();
+  /** Whose prefill ended since the last heartbeat, with which it tells of single blocks. The ledger owns the list. */
+  readonly untold: Booking[] = [];
   /** Of a prefill worker whose legs failed. */
   readonly suspicion = new Suspicion(FORGIVEN_LEGS);
   /** Owners whose overlap counts now: one a rank on the device, the router's own guess, or none. */
