@@ -68,6 +68,8 @@ test('a start that is advised names the namespace, as the stop before it does', 
   const processes = stack.processes.filter((view) => view.role !== 'decode');
   const none = bad({ stack: { ...stack, processes } }).find(({ name }) => name === 'decode');
   assert.match(none?.advice ?? '', again);
+  const never = { nats: { error: 'refused' }, stack: { ...stack, processes: [] } };
+  assert.match(bad(never)[0]?.advice ?? '', /^start a stack \("busbar up --namespace ns"\)/);
 });
 
 test('a process that ended, one without a lease, one that is not ready', () => {

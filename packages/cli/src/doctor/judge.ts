@@ -28,16 +28,18 @@ export function judge(facts: Facts): Finding[] {
   ];
 }
 
-function judgeBus({ nats, natsUrl, namespace }: Facts): Finding[] {
+function judgeBus({ nats, natsUrl, namespace, stack }: Facts): Finding[] {
   const group = 'bus';
   if ('error' in nats) {
+    const [down, up] = ['down', 'up'].map((it) => `"${commandFor(namespace, `busbar ${it}`)}"`);
+    const isStarted = stack.processes.some((view) => view.isManaged);
     return [
       {
         group,
         name: 'NATS reachable',
         verdict: 'fail',
         detail: nats.error,
-        advice: `start the stack again ("${commandFor(namespace, 'busbar down')}", then "${commandFor(namespace, 'busbar up')}"), or set BUSBAR_NATS_URL to a server that runs`,
+        advice: `start ${isStarted ? `the stack again (${down}, then ${up})` : `a stack (${up})`}, or set BUSBAR_NATS_URL to a server that runs`,
       },
     ];
   }
