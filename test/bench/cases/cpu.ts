@@ -5,67 +5,45 @@ import { startStack } from '../stack.ts';
 interface Load {
   name: string;
   profile: string;
-  kvBlocks: string;
   inFlight: number;
+  /** Requests before those that count: code gets cheaper with use. */
+  warmUp: number;
   requests: number;
   prefixWords: number;
-  stack: readonly string[];
 }
 
 const LOADS: readonly Load[] = [
   {
     name: '1 in flight, 200 words',
     profile: 'dynamo-mocker',
-    kvBlocks: '16384',
     inFlight: 1,
+    warmUp: 30,
     requests: 30,
     prefixWords: 200,
-    stack: ['--decode', '2'],
   },
   {
     name: '32 in flight, 200 words',
     profile: 'dynamo-mocker',
-    kvBlocks: '16384',
     inFlight: 32,
-    requests: 1000,
+    warmUp: 1024,
+    requests: 512,
     prefixWords: 200,
-    stack: ['--decode', '2'],
   },
   {
     name: '128 in flight, 200 words',
     profile: 'dynamo-mocker',
-    kvBlocks: '16384',
     inFlight: 128,
-    requests: 3000,
+    warmUp: 2048,
+    requests: 768,
     prefixWords: 200,
-    stack: ['--decode', '2'],
   },
   {
     name: '32 in flight, 1,500 words, instant',
     profile: 'instant',
-    kvBlocks: '16384',
     inFlight: 32,
-    requests: 1000,
+    warmUp: 256,
+    requests: 384,
     prefixWords: 1500,
-    stack: ['--decode', '2'],
-  },
-  {
-    name: '128 in flight, 200 words, 1 frontend, 1 router, 8 workers',
-    profile: 'dynamo-mocker',
-    kvBlocks: '16384',
-    inFlight: 128,
-    requests: 2000,
-    prefixWords: 200,
-    stack: ['--decode', '8'],
-  },
-  {
-    name: '128 in flight, 200 words, 2 frontends, 2 routers, 8 workers',
-    profile: 'dynamo-mocker',
-    kvBlocks: '16384',
-    inFlight: 128,
-    requests: 2000,
-    prefixWords: 200,
-    stack: ['--decode', '8', '--frontends', '2', '--routers', '2'],
   },
 ];
 
@@ -77,13 +55,14 @@ export async function benchCpu(context: BenchContext): Promise<unknown> {
       '--profile',
       load.profile,
       '--kv-blocks',
-      load.kvBlocks,
+      '16384',
       '--block-size',
       '16',
       '--model',
       context.model,
       ...context.modelFlags,
-      ...load.stack,
+      '--decode',
+      '2',
     ]);
     try {
       const result = await runLoadWorkload({
@@ -91,7 +70,7 @@ export async function benchCpu(context: BenchContext): Promise<unknown> {
         model: context.model,
         inFlight: load.inFlight,
         requests: load.requests,
-        warmUp: load.inFlight * 3,
+        warmUp: load.warmUp,
         prefixes: 12,
         prefixWords: load.prefixWords,
         tailWords: 24,
