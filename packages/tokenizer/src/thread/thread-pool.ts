@@ -32,7 +32,7 @@ export class ThreadPool {
   async run<T>(name: string, task: unknown, signal?: AbortSignal): Promise<T> {
     if (this.#closed) throw new TokenizerError('TOKENIZER_CLOSED');
     if (signal?.aborted === true) throw new TokenizerError('TOKENIZER_ABORTED');
-    const pool = (this.#pool ??= this.#start());
+    const pool = (this.#pool ??= createPool(this.#options));
     if (pool.queueSize >= pool.options.maxQueue) throw new TokenizerError('TOKENIZER_BUSY');
     const running = pool.run(task, { name, signal: AbortSignal.timeout(TASK_LIMIT_MS) });
     try {
@@ -51,23 +51,27 @@ export class ThreadPool {
     this.#pool = undefined;
     await pool?.destroy();
   }
+}
 
-  #start(): Piscina {
-    const { data, threads, idleMs } = this.#options;
-    return new Piscina({
-      filename: ENTRY,
-      minThreads: 0,
-      maxThreads: threads,
-      idleTimeout: idleMs,
-      maxQueue: threads * QUEUED_PER_THREAD,
-      concurrentTasksPerWorker: 1,
-      workerData: data,
-      recordTiming: false,
-      // A thread that waits in Atomics.wait never runs its timers and its collector.
-      atomics: 'disabled',
-      resourceLimits: { maxYoungGenerationSizeMb: data.kind === 'fast' ? 8 : 32 },
-    });
-  }
+/** The library's pool, without a thread yet. */
+export function createPool({ data, threads, idleMs }: ThreadPoolOptions): Piscina {
+  const pool = new Piscina({
+    filename: ENTRY,
+    minThreads: 0,
+    maxThreads: threads,
+    idleTimeout: idleMs,
+    maxQueue: threads * QUEUED_PER_THREAD,
+    concurrentTasksPerWorker: 1,
+    workerData: data,
+    recordTiming: false,
+    // A thread that waits in Atomics.wait never runs its timers and its collector.
+    atomics: 'disabled',
+    resourceLimits: { maxYoungGenerationSizeMb: data.kind === 'fast' ? 8 : 32 },
+  });
+  // What concerns no task that anybody waits for: an answer that crosses the end of its thread, or a thread that fails while it is
+  // idle. Each task has its own error, and an event that nobody listens to would end the process.
+  pool.on('error', () => {});
+  return pool;
 }
 
 /** The task itself runs on: to stop it would end its thread, and the next text would pay for a new one. */
