@@ -88,6 +88,11 @@ export const LIMITS = {
     value: 1_500,
     reason: 'when NATS restarts, leases of living processes expire and come back a moment later',
   },
+  /** So many new blocks of one sequence are told at once; fewer wait for the next heartbeat, and routers count on them until then. */
+  kvEagerBlocks: {
+    value: 8,
+    reason: 'a prefill is worth a message, a block that a running sequence fills is not',
+  },
   /** Heartbeat of a worker, and the silence after which routers stop choosing it. */
   loadIntervalMs: {
     value: 250,

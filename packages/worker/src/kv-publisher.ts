@@ -7,8 +7,7 @@ import type { WorkerMetrics } from './metrics.ts';
  * router, so they wait for the next heartbeat, and no longer than this; until then routers count on what a prefill left.
  */
 const GATHER_MS = 300;
-/** So many blocks of one sequence are a prefill, worth telling at once: the next request may look for them. */
-const EAGER_BLOCKS = 8;
+const EAGER_BLOCKS = limit('kvEagerBlocks');
 /** So many of whatever kind do not wait: what routers must take in at a time stays small. */
 const MAX_WAITING_BLOCKS = 512;
 

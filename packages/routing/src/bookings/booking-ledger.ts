@@ -1,9 +1,13 @@
 import { assert } from '@busbar/base';
+import { limit } from '@busbar/protocol';
 import type { WorkerColumns } from '../workers/worker-columns.ts';
 import type { WorkerRow } from '../workers/worker-row.ts';
 import { type Booking, kvTokens, uncachedTokens } from './booking.ts';
 import { checkBookings } from './booking-checks.ts';
 import type { HeldBlocks } from './held-blocks.ts';
+
+/** Prefills of one worker between two heartbeats that are kept in mind; four times as many a second are more than engines begin. */
+const MAX_UNTOLD = 64;
 
 /** What a booking is made of; the ledger adds the rest. */
 export type NewBooking = Omit<
@@ -84,15 +88,21 @@ export class BookingLedger {
   }
 
   /**
-   * The prefill is over: its tokens are no longer ahead of anybody. Where events are what is believed, its blocks count as predicted until
-   * `settle`; elsewhere the router's own guess has them from now on.
+   * The prefill is over: its tokens are no longer ahead of anybody. Few blocks, of which events tell with the next heartbeat, count as
+   * predicted until `settle`; of more they have told, and where events are not believed the router's own guess has them from now on.
    */
   firstToken(booking: Booking, nowMs: number): void {
     if (!booking.isPrefilling) return;
     this.#endPrefill(booking, nowMs);
-    const { truth, untold } = booking.row;
-    if (truth.state !== 'events' || !truth.isConfirmed) this.#unpredict(booking);
-    else if (booking.isPredicted) untold.push(booking);
+    const { row, hashes, predictedFrom } = booking;
+    const blocks = (hashes.length >> 1) - predictedFrom;
+    const isToldLater = blocks < limit('kvEagerBlocks') && booking.isPredicted;
+    if (!isToldLater || row.truth.state !== 'events' || !row.truth.isConfirmed) {
+      this.#unpredict(booking);
+      return;
+    }
+    if (row.untold.length === MAX_UNTOLD) this.settle(row);
+    row.untold.push(booking);
   }
 
   /** The worker has told by now, or never will, what the prefills that ended before left in its cache. */
