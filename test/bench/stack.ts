@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePort } from '@busbar/testkit';
+import type { BenchContext } from './run.ts';
 
 const run = promisify(execFile);
 const CLI = join(import.meta.dirname, '../../packages/cli/bin/busbar.cjs');
@@ -31,6 +32,16 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     isInterrupted = true;
     void Promise.allSettled([...running].map((down) => down())).then(() => process.exit(1));
   });
+}
+
+/** Flags of a stack that serves the benchmark's model with the mock engine, in blocks of 16 tokens. */
+export function stackFlags(
+  context: Pick<BenchContext, 'model' | 'modelFlags'>,
+  profile: string,
+  kvBlocks = '16384',
+): string[] {
+  const engine = ['--profile', profile, '--kv-blocks', kvBlocks, '--block-size', '16'];
+  return [...engine, '--model', context.model, ...context.modelFlags];
 }
 
 /** Starts a stack of its own with `busbar up --detach` and these further flags. */

@@ -1,6 +1,6 @@
 import { runLoadWorkload } from '../load-workload.ts';
 import type { BenchContext } from '../run.ts';
-import { startStack } from '../stack.ts';
+import { stackFlags, startStack } from '../stack.ts';
 
 interface Load {
   name: string;
@@ -51,19 +51,7 @@ const LOADS: readonly Load[] = [
 export async function benchCpu(context: BenchContext): Promise<unknown> {
   const results: unknown[] = [];
   for (const load of LOADS) {
-    const stack = await startStack([
-      '--profile',
-      load.profile,
-      '--kv-blocks',
-      '16384',
-      '--block-size',
-      '16',
-      '--model',
-      context.model,
-      ...context.modelFlags,
-      '--decode',
-      '2',
-    ]);
+    const stack = await startStack([...stackFlags(context, load.profile), '--decode', '2']);
     try {
       const result = await runLoadWorkload({
         url: stack.url,

@@ -1,7 +1,7 @@
 import { quantile } from '../chat-client.ts';
 import { runLoadWorkload } from '../load-workload.ts';
 import type { BenchContext } from '../run.ts';
-import { type Stack, startStack } from '../stack.ts';
+import { type Stack, stackFlags, startStack } from '../stack.ts';
 
 interface Size {
   name: string;
@@ -76,9 +76,8 @@ async function takeTurns(
   };
   try {
     for (const size of sizes) {
-      const engine = ['--profile', 'dynamo-mocker', '--kv-blocks', '16384', '--block-size', '16'];
-      const model = ['--model', context.model, ...context.modelFlags];
-      running.push({ size, stack: await startStack([...engine, ...model, ...size.stack]) });
+      const flags = [...stackFlags(context, 'dynamo-mocker'), ...size.stack];
+      running.push({ size, stack: await startStack(flags) });
       micros[size.name] = [];
     }
     for (let at = 0; at < running.length; at++) await load(at, running[at]!.size.warmUp, 1);

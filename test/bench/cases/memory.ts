@@ -1,19 +1,11 @@
 import { runLoadWorkload } from '../load-workload.ts';
 import { residentMib } from '../machine.ts';
 import type { BenchContext } from '../run.ts';
-import { startStack } from '../stack.ts';
+import { stackFlags, startStack } from '../stack.ts';
 
 /** Resident memory of the frontend over 30,000 requests in parts of 1,000: below 300 MB and flat. */
 export async function benchMemory(context: BenchContext): Promise<unknown> {
-  const stack = await startStack([
-    '--profile',
-    'instant',
-    '--kv-blocks',
-    '16384',
-    '--model',
-    context.model,
-    ...context.modelFlags,
-  ]);
+  const stack = await startStack(stackFlags(context, 'instant'));
   const [frontend = 0] = stack.pids('frontend');
   const mib = [residentMib(frontend)];
   try {

@@ -1,6 +1,6 @@
 import { type PrefixResult, runPrefixWorkload } from '../prefix-workload.ts';
 import type { BenchContext } from '../run.ts';
-import { startStack } from '../stack.ts';
+import { stackFlags, startStack } from '../stack.ts';
 
 interface Shape {
   name: string;
@@ -51,17 +51,9 @@ export async function benchPrefix(context: BenchContext): Promise<unknown> {
   for (const shape of SHAPES) {
     for (const seed of shape.seeds) {
       const stack = await startStack([
-        '--profile',
-        'seed-8gb',
-        '--block-size',
-        '16',
+        ...stackFlags(context, 'seed-8gb', shape.kvBlocks),
         '--decode',
         '2',
-        '--kv-blocks',
-        shape.kvBlocks,
-        '--model',
-        context.model,
-        ...context.modelFlags,
         ...shape.flags,
       ]);
       try {

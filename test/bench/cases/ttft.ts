@@ -4,7 +4,7 @@ import { profileByName } from '@busbar/mocker';
 import { quantile } from '../chat-client.ts';
 import { runLoadWorkload } from '../load-workload.ts';
 import type { BenchContext } from '../run.ts';
-import { startStack } from '../stack.ts';
+import { stackFlags, startStack } from '../stack.ts';
 
 const PROMPT_TOKENS = 240;
 const OUTPUT_TOKENS = 64;
@@ -25,19 +25,7 @@ export async function benchTtft(context: BenchContext): Promise<unknown> {
     { inFlight: 128, requests: 1280 },
   ]) {
     const alone = await engineAlone(shape);
-    const stack = await startStack([
-      '--profile',
-      'dynamo-mocker',
-      '--kv-blocks',
-      '16384',
-      '--block-size',
-      '16',
-      '--decode',
-      '2',
-      '--model',
-      context.model,
-      ...context.modelFlags,
-    ]);
+    const stack = await startStack([...stackFlags(context, 'dynamo-mocker'), '--decode', '2']);
     try {
       const served = await runLoadWorkload({
         url: stack.url,
