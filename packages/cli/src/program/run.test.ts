@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { freePort } from '../host/ports.ts';
 import { markOf } from '../host/process-table.ts';
 import { type StackState, stateFile, writeState } from '../stack/state.ts';
-import { fakeContext } from '../testing.ts';
+import { fakeContext, stackState } from '../testing.ts';
 import { runCli } from './run.ts';
 
 async function run(args: string[], env: Record<string, string> = {}) {
@@ -136,18 +136,12 @@ test('what to do names the namespace when it is not the usual one', async () => 
 
 /** The state of a stack whose one process is this one, which nothing here may signal. */
 function stateOf(namespace: string, port: number): StackState {
-  return {
-    version: 1,
+  return stackState({
     namespace,
-    host: '127.0.0.1',
     port,
-    model: 'm',
-    policy: 'kv',
     natsUrl: 'nats://127.0.0.1:1',
-    drainMs: 0,
-    isStopping: false,
     processes: [{ role: 'router', id: 'r', ...markOf(process.pid)!, startedAt: '' }],
-  };
+  });
 }
 
 test('below one BUSBAR_STATE_DIR, a stack of one namespace is not that of another', async () => {

@@ -6,7 +6,7 @@ import type { Instance, WorkerLoad } from '@busbar/protocol';
 import type { Cluster } from '../clients/cluster.ts';
 import { renderStack } from '../commands/ps.ts';
 import { decodeInfo } from '../doctor/facts.testing.ts';
-import { fakeContext } from '../testing.ts';
+import { fakeContext, stackState } from '../testing.ts';
 import { viewStack } from './stack-view.ts';
 import { STACK_ROLES, type StackProcess, type StackState } from './state.ts';
 
@@ -23,23 +23,16 @@ function entry(role: StackProcess['role'], id: string, pid: number): StackProces
   };
 }
 
-const state: StackState = {
-  version: 1,
-  namespace: 'ns',
-  host: '127.0.0.1',
+const state: StackState = stackState({
   port: 9000,
-  model: 'm',
-  policy: 'kv',
   natsUrl: 'nats://127.0.0.1:4000',
-  drainMs: 0,
-  isStopping: false,
   processes: [
     { ...entry('nats-server', 'nats-server', 1), port: 4000 },
     entry('decode', 'd-1', 2),
     entry('router', 'r-1', 3),
     entry('frontend', 'f-1', 4),
   ],
-};
+});
 
 function instance(role: Instance['role'], id: string, pid: number, host = hostname()): Instance {
   return {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { CliError } from '../errors.ts';
 import { markOf } from '../host/process-table.ts';
+import { stackState } from '../testing.ts';
 import { checkNoStack } from '../up/free.ts';
 import {
   claimState,
@@ -23,18 +24,13 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 function state(processes: StackState['processes'] = []): StackState {
-  return {
-    version: 1,
-    namespace: 'ns',
-    host: '127.0.0.1',
+  return stackState({
     port: 9000,
-    model: 'm',
     policy: 'predictive',
     natsUrl: 'nats://127.0.0.1:1',
     drainMs: 1000,
-    isStopping: false,
     processes,
-  };
+  });
 }
 
 const self = markOf(process.pid)!;

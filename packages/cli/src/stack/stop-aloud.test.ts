@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import type { Instance } from '@busbar/protocol';
 import { instanceOf } from '../doctor/facts.testing.ts';
 import { markOf } from '../host/process-table.ts';
-import { fakeContext } from '../testing.ts';
+import { fakeContext, stackState } from '../testing.ts';
 import { until } from '../wait.ts';
 import { type StackState, writeState } from './state.ts';
 import { stopAloud } from './stop-aloud.ts';
@@ -29,18 +29,10 @@ async function stopOne(
   );
   await until(() => existsSync(armed) || undefined, { timeoutMs: 5_000, everyMs: 10 });
   const process = { role: 'frontend', id: 'front', ...markOf(child.pid!)!, startedAt: '' } as const;
-  const state: StackState = {
-    version: 1,
-    namespace: 'ns',
-    host: '127.0.0.1',
-    port: 1,
-    model: 'm',
-    policy: 'kv',
-    natsUrl: '',
+  const state: StackState = stackState({
     drainMs: 30_000,
-    isStopping: false,
     processes: [process],
-  };
+  });
   writeState(folder, state);
   const fake = fakeContext();
   await stopAloud(fake.context, folder, state, hurry, () => Promise.resolve([...joined]));

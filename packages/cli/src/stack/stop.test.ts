@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { isAlive, markOf } from '../host/process-table.ts';
+import { stackState } from '../testing.ts';
 import { until } from '../wait.ts';
 import {
   type StackProcess,
@@ -22,18 +23,10 @@ function start(role: StackRole, script: string): StackProcess {
 }
 
 function state(processes: StackProcess[], drainMs: number): StackState {
-  return {
-    version: 1,
-    namespace: 'ns',
-    host: '127.0.0.1',
-    port: 1,
-    model: 'm',
-    policy: 'kv',
-    natsUrl: '',
+  return stackState({
     drainMs,
-    isStopping: false,
     processes,
-  };
+  });
 }
 
 test('frontends first, the server last; the whole group of each; the state goes', async () => {
